@@ -57,10 +57,10 @@ def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int 
     return chosen
 
 
-def ahead(scores: Scores, asked: Collection[int]) -> int | None:
-    """The candidate whose gain leads all those ``asked`` about by more than ``LEAST_LEAD``, if there is one.
+def ahead(scores: Scores, asked: Collection[int]) -> list[int]:
+    """The candidates whose gain leads all those ``asked`` about by more than ``LEAST_LEAD``, the best first.
 
-    The second engine's runs may move another candidate to the front, which is then worth running too.
+    The second engine's runs may move others to the front, which are then worth running too.
     """
     best = max(float(scores.score[row]) for row in asked) + LEAST_LEAD
     others = [
@@ -68,7 +68,7 @@ def ahead(scores: Scores, asked: Collection[int]) -> int | None:
         for row in range(len(scores.score))
         if row not in asked and scores.feasible[row] and scores.score[row] > best
     ]
-    return max(others, key=lambda row: (float(scores.score[row]), -row), default=None)
+    return sorted(others, key=lambda row: (-float(scores.score[row]), row))
 
 
 def of_both(first: Sequence[Gain], second: Mapping[int, Gain], watermarks: Sequence[Watermark]) -> list[Gain]:

@@ -28,7 +28,7 @@ from twin.search.looks import Plan, fewer, look
 from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
-from twin.search.runs import Ledger, Rung
+from twin.search.runs import Ledger, Pair, Rung
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
@@ -40,6 +40,7 @@ from twin.workers.pool import Task, Workers, shipped
 _DRAWN_STREAM, _NARROWED_STREAM, _ENGINE_STREAM, _SPREAD_STREAM = range(4)
 _INCUMBENT = 0  # proposed first, so its candidate number
 _CONFIRMATIONS = 4
+LEAST_BATCH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,7 @@ class _Round:
         self._whole = whole
         self._shares = [persistent_share(moments[0]) for moments in parts]
         self._bytes_shares: dict[tuple[int, int], float | None] = {}
+        self._known: dict[tuple[int, int, int, float, tuple[int, ...]], Gain] = {}
         rungs = Rung.all_of(settings.fractions, self._n_moments)
         self._last_rung = len(rungs) - 1
         self._ledger = Ledger(len(parts), rungs)
@@ -359,8 +361,9 @@ class _Round:
         n_runs = sum(map(len, wanted.values())) * len(self._parts)
         if not n_runs:
             return
-        # Multiples of eight: engines run candidates in vectors.
-        size = min(self._settings.batch, 8 * math.ceil(n_runs / max(self._workers.n_workers, 1) / 8))
+        # Small enough to end together, large enough that compiling a scenario's tables costs little.
+        even = math.ceil(n_runs / (4 * max(self._workers.n_workers, 1)))
+        size = min(self._settings.batch, max(even, LEAST_BATCH))
         jobs = [
             (part, moment, numbers[first : first + size], seed)
             for part in range(len(self._parts))
@@ -454,6 +457,13 @@ class _Round:
         found = self._ledger.first(part, _INCUMBENT, moment).goodput_bytes_per_s
         return found if math.isfinite(found) else 0.0
 
+    def _gain_of(self, part: int, number: int, pair: Pair) -> Gain:
+        """The gain of one candidate in a moment; most are asked for again and again."""
+        key = part, number, pair.moment, pair.fraction, pair.seeds
+        if key not in self._known:
+            self._known[key] = self._gain(part, pair.moment, pair.now, pair.new)
+        return self._known[key]
+
     def _gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
         """By part, the first engine's gains of these candidates (None: all), each in its longest window."""
         numbers = range(len(self._ledger.proposals)) if candidates is None else candidates
@@ -462,7 +472,7 @@ class _Round:
                 self._joined(
                     part,
                     {
-                        pair.moment: self._gain(part, pair.moment, pair.now, pair.new)
+                        pair.moment: self._gain_of(part, number, pair)
                         for pair in self._ledger.paired(part, number, _INCUMBENT)
                     },
                 )

@@ -41,11 +41,21 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two candidates' predictions of one moment, over the seeds both ran."""
+    """Two candidates' runs of one moment, as long as ``fraction`` of it, under the seeds both ran."""
 
     moment: int
-    now: Prediction
-    new: Prediction
+    fraction: float
+    seeds: tuple[int, ...]
+    now_runs: tuple[Prediction, ...]
+    new_runs: tuple[Prediction, ...]
+
+    @property
+    def now(self) -> Prediction:
+        return averaged(self.now_runs)
+
+    @property
+    def new(self) -> Prediction:
+        return averaged(self.new_runs)
 
 
 class Ledger:
@@ -110,9 +120,9 @@ class Ledger:
         theirs, own = self._runs[part, with_, rung.fraction], self._runs[part, candidate, rung.fraction]
         pairs = []
         for moment in sorted(own)[: rung.n_moments]:
-            seeds = sorted(theirs[moment].keys() & own[moment].keys())
-            now, new = ([runs[moment][seed] for seed in seeds] for runs in (theirs, own))
-            pairs.append(Pair(moment, averaged(now), averaged(new)))
+            seeds = tuple(sorted(theirs[moment].keys() & own[moment].keys()))
+            now, new = (tuple(runs[moment][seed] for seed in seeds) for runs in (theirs, own))
+            pairs.append(Pair(moment, rung.fraction, seeds, now, new))
         return pairs
 
     def settled(self, part: int) -> list[Prediction]:

@@ -22,6 +22,7 @@ from twin.units import duration_text, percent_text
 from twin.watermark import Watermark
 
 STAGE = "second opinion"
+AT_ONCE = 2  # candidates run together that came to the front; these runs are long
 LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
 
 
@@ -146,12 +147,12 @@ class _Review:
         if not self._sound(so_far.incumbent):
             return self._undecided()
         scores = self._scores()
-        for _ in range(settings.second_candidates):
-            front = ahead(scores.fleet, self._fleet) if settings.score == "gain" else None
-            if front is None:
+        for _ in range(0, settings.second_candidates, AT_ONCE):
+            fronts = ahead(scores.fleet, self._fleet)[:AT_ONCE] if settings.score == "gain" else []
+            if not fronts:
                 break
-            self._fleet.append(front)
-            self._run({part: [front] for part in range(so_far.n_parts)})
+            self._fleet += fronts
+            self._run(dict.fromkeys(range(so_far.n_parts), fronts))
             scores = self._scores()
         may_win = frozenset(row for row in self._fleet if self._sound(row))
         after = self._best(scores.fleet, may_win)

@@ -107,10 +107,20 @@ def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenar
     crossed[flows.path_ports[inside]] = True
     shared = np.zeros(len(scenario.ports), dtype=np.bool_)
     shared[flows.path_ports[~inside]] = True
-    # Acknowledgements load the other direction.
+    # Acknowledgements load the other direction: of its own ports those are counted as they go, at shared ones
+    # they are a part of the background.
     back = np.array(reverse_ports(scenario.ports))
+    own = crossed & ~shared
     matters = crossed.copy()
-    matters[back[crossed & (back >= 0)]] = True
+    matters[back[own & (back >= 0)]] = True
+    acknowledged = np.zeros(rest.wire_bytes.shape, dtype=np.float32)
+    row_of = np.full(len(scenario.ports) + 1, -1)
+    row_of[rest.ports] = np.arange(len(rest.ports))
+    other_row = row_of[back[rest.ports]]
+    counted = (other_row >= 0) & ~own[rest.ports] & ~matters[back[rest.ports]]
+    acknowledged[counted] = rest.wire_bytes[other_row[counted]]
+    ratio = np.float32(scenario.ack_wire_bytes / scenario.packet_wire_bytes)
+    rest = replace(rest, wire_bytes=rest.wire_bytes + ratio * acknowledged)
     background = rest.at(matters[rest.ports] & (rest.wire_bytes.sum(axis=1) > 0.0))
     last = last_ports(scenario)
     return replace(

@@ -114,9 +114,9 @@ class TestBothEngines:
 
     def test_a_lead_of_what_it_did_not_run_is_worth_another_run(self) -> None:
         scores = scored(predicted(MARKS)).with_gains(self.FIRST, "gain")
-        assert ahead(scores, [0, 1, 2]) == 3
-        assert ahead(scores, [0, 3]) is None
-        assert ahead(scores.with_gains([gain(0.0)] * 6, "gain"), [0]) is None
+        assert ahead(scores, [0, 1, 2])[0] == 3
+        assert ahead(scores, [0, 3]) == []
+        assert ahead(scores.with_gains([gain(0.0)] * 6, "gain"), [0]) == []
 
 
 class TestDisagreement:
