@@ -99,7 +99,7 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
         f"For a budget of {duration_text(settings.budget_s)} candidates were compared on {len(looks)} "
         f"slices, each 1/{n_slices} of the fabric's receivers{rest}"
     )
-    return Plan(looks, 1.0, n_slices, n_whole, (note,))
+    return Plan(looks, n_slices=n_slices, n_whole=n_whole, notes=(note,))
 
 
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:
@@ -122,7 +122,8 @@ def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str
         f"{why}: {taken.candidates + taken.narrowed} candidates were compared on all of it, over {looked}, "
         f"for a budget of {duration_text(settings.budget_s)}."
     )
-    return Plan(tuple(Look(moment) for moment in range(count)), share, notes=(note,))
+    looks = tuple(Look(moment) for moment in range(count))
+    return Plan(looks, candidates_share=share, notes=(note,))
 
 
 def fewer(settings: SearchSettings, share: float) -> SearchSettings:
@@ -211,7 +212,7 @@ def _cut(
 
     progress(0, len(tasks))
     workers.run(tasks, enter)
-    return tuple(found[look] for look in looks.looks), runs, min(own_shares.values())
+    return tuple(found[one] for one in looks.looks), runs, min(own_shares.values())
 
 
 @dataclass(frozen=True, slots=True)
