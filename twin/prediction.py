@@ -355,17 +355,36 @@ def _p99(values: NDArray[np.float64]) -> float:
     return float(ordered[below] + (ordered[above] - ordered[below]) * (rank - below))
 
 
-def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> dict[str, Slowdown]:
+def slowdown_by_class(
+    scenario: Scenario, completion_s: NDArray[np.float64], sent_bytes: NDArray[np.float64] | None = None
+) -> dict[str, Slowdown]:
     """Slowdown per class of ``SIZE_CLASSES`` by payload bytes, classes without flows left out.
 
-    ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at
-    its age. Persistent flows have no slowdown.
+    Arguments as of ``slowdowns``. Persistent flows have no slowdown.
     """
     size = scenario.flows.payload_bytes
     finite = np.isfinite(size)
-    age_s = scenario.duration_s - scenario.flows.start_s
-    taken_s = np.where(np.isnan(completion_s), age_s, completion_s)[finite]
-    return by_class(taken_s / scenario.alone_s[finite], size[finite])
+    return by_class(slowdowns(scenario, completion_s, sent_bytes)[finite], size[finite])
+
+
+def slowdowns(
+    scenario: Scenario, completion_s: NDArray[np.float64], sent_bytes: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Slowdown of each flow; of one that never ends, nothing that means anything.
+
+    ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at
+    its age. Where the traffic goes on, its age is held against the ``sent_bytes[flow]`` of payload that it
+    sent by then: against the bytes that it sent under the watermark of that time, every slower watermark
+    would look the same.
+    """
+    running = np.isnan(completion_s)
+    taken_s = np.where(running, scenario.duration_s - scenario.flows.start_s, completion_s)
+    alone_s = scenario.alone_s
+    if scenario.goes_on and sent_bytes is not None:
+        with np.errstate(invalid="ignore"):
+            alone_s = np.where(running, scenario.so_far_alone_s(sent_bytes), alone_s)
+    found: NDArray[np.float64] = taken_s / alone_s
+    return found
 
 
 def by_class(

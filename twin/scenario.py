@@ -125,8 +125,9 @@ class Scenario(FabricSizes):
 
     ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue
     metrics. Times in seconds. A slice of a fabric holds the flows to the share ``slice_share`` of the
-    receivers that flows have, and what the others bring as ``background``. Raises ``ScenarioError`` for
-    numbers out of range.
+    receivers that flows have, and what the others bring as ``background``. Where the traffic ``goes_on``
+    afterwards, a flow's bytes are those it had sent by then. Raises ``ScenarioError`` for numbers out of
+    range.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Scenario(FabricSizes):
     window_s: tuple[float, float]
     background: Background | None = None
     slice_share: float = 1.0
+    goes_on: bool = False
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
@@ -201,6 +203,15 @@ class Scenario(FabricSizes):
         every = np.arange(len(self.flows.routes[0]))
         packet = np.full(len(every), float(self.packet_wire_bytes))
         return self._alone_s(packet, packet, every)
+
+    def so_far_alone_s(self, sent_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``alone_s`` of flows of which only these payload bytes count, a packet at least."""
+        of_flow = self.flows.routes[1]
+        slowest = 1.0 / self.over_paths(self.port_rate_bytes_per_s, np.minimum)
+        wire_ratio = self.packet_wire_bytes / self.mtu_payload_bytes
+        unsent = np.maximum(self.flows.payload_bytes - sent_bytes, 0.0) * wire_ratio
+        least = np.minimum(self.alone_s, self.packet_alone_s[of_flow])
+        return np.maximum(self.alone_s - unsent * slowest[of_flow], least)
 
     def _alone_s(
         self, wire: NDArray[np.float64], last: NDArray[np.float64], of_flow: NDArray[np.integer]

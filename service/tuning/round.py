@@ -160,6 +160,8 @@ def run_round(
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
     replay_s = None if moments is None else moments.length_s(state)
     found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit)
+    if moments is not None:  # of live traffic
+        found = replace(found, scenario=replace(found.scenario, goes_on=True))
     newest, *earlier = (
         [found.scenario]
         if moments is None or found.failure is not None

@@ -17,7 +17,7 @@ INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
 @pytest.mark.slow
 def test_slices_tell_what_the_whole_does() -> None:
     whole = fabric_under(8, 4, 16, 400.0, 0.6, 0.003, "paper")
-    _, parts = slices(whole, deal(whole, 4), range(4), INCUMBENT, 1)
+    _, parts, _ = slices(whole, deal(whole, 4), range(4), INCUMBENT, 1)
     watermarks = [INCUMBENT, Watermark(50_000, 200_000, 0.5)]
     found = [PacketEngine().predict(part, watermarks, seed=1) for part in parts]
     for at, one in enumerate(PacketEngine().predict(whole, watermarks, seed=1)):

@@ -73,6 +73,7 @@ class PacketEngine:
         monitored = list(scenario.monitored)
         samples = max(window.depth_samples, 1)
         means = window.depth_sum_bytes[monitored] / samples
+        acknowledged = fabric.acknowledged_bytes()
         sent = float(window.sent_packets[monitored].sum())
         return Prediction(
             watermark=watermark,
@@ -84,11 +85,9 @@ class PacketEngine:
             marked_fraction=float(window.marked_packets[monitored].sum()) / max(sent, 1.0),
             loss_bytes=float(whole.dropped_wire_bytes.sum()),
             pfc_pause_s=float(whole.paused_s.sum()),
-            slowdown=slowdown_by_class(scenario, completion_s),
+            slowdown=slowdown_by_class(scenario, completion_s, acknowledged),
             port_queue_mean_bytes=tuple(means.tolist()),
-            **gain_parts(
-                scenario, completion_s, _blocks(begun, opened, closed, whole), fabric.acknowledged_bytes()
-            ),
+            **gain_parts(scenario, completion_s, _blocks(begun, opened, closed, whole), acknowledged),
         )
 
 

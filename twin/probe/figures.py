@@ -16,6 +16,7 @@ from twin.prediction import (
     MOUSE_BELOW_BYTES,
     GainFigures,
     Probe,
+    slowdowns,
 )
 from twin.probe._draws import (
     PROBE_BINS,
@@ -107,15 +108,13 @@ def gain_parts(
 ) -> dict[str, Any]:
     """The fields of a prediction that a gain is made of.
 
-    ``sent_bytes[flow]``: payload that flows without an end have sent, None where the engine counts none.
-
-    ``completion_s[flow]`` as in ``slowdown_by_class``. The flows of a class form blocks of equal number by
+    ``completion_s[flow]`` as in ``slowdowns``; ``sent_bytes[flow]``: payload that flows which are not over
+    have sent, None where the engine counts none. The flows of a class form blocks of equal number by
     their start: of blocks of time one may hold every elephant.
     """
     starts_s, size = scenario.flows.start_s, scenario.flows.payload_bytes
     finite = np.isfinite(size) & (starts_s < scenario.duration_s)
-    taken_s = np.where(np.isnan(completion_s), scenario.duration_s - starts_s, completion_s)[finite]
-    slowdown, size = taken_s / scenario.alone_s[finite], size[finite]
+    slowdown, size = slowdowns(scenario, completion_s, sent_bytes)[finite], size[finite]
     large, mice = slowdown[size >= ELEPHANT_FROM_BYTES], slowdown[size < MOUSE_BELOW_BYTES]
     large_block, mouse_block = _blocks_of(large.size), _blocks_of(mice.size)
     order = np.argsort(mice)

@@ -131,6 +131,9 @@ class _Run:
         means[monitored[monitored >= 0]] = tables.queues["depth_sum"][monitored >= 0] / steps
         payload_ratio = scenario.mtu_payload_bytes / scenario.packet_wire_bytes
         completion_s = tables.flows["completed"] * self.step_s + self.tail_s - scenario.flows.start_s
+        # One whose last byte is still under way is no longer with its NIC, which counts what it sent.
+        sent = tables.flows["sent"] * payload_ratio
+        sent = np.where(sent > 0.0, sent, scenario.flows.payload_bytes)
         blocks = self._blocks(payload_ratio)
         return Prediction(
             watermark=watermark,
@@ -142,9 +145,9 @@ class _Run:
             marked_fraction=float(totals[layout.MARKED] / max(totals[layout.SENT], 1.0)),
             loss_bytes=float(totals[layout.LOST]),
             pfc_pause_s=float(totals[layout.PAUSED]) * self.step_s,
-            slowdown=slowdown_by_class(scenario, completion_s),
+            slowdown=slowdown_by_class(scenario, completion_s, sent),
             port_queue_mean_bytes=tuple(means.tolist()),
-            **gain_parts(scenario, completion_s, blocks, tables.flows["sent"] * payload_ratio),
+            **gain_parts(scenario, completion_s, blocks, sent),
         )
 
     def _blocks(self, payload_ratio: float) -> Blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.twin.fabrics import star
+from twin.engine import engine as made
 from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, slowdown_by_class
+from twin.watermark import Watermark
 
 PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7)]
 
@@ -28,6 +31,33 @@ def test_a_flow_still_running_counts_at_its_age() -> None:
     found = slowdown_by_class(scenario, np.array([scenario.alone_s[0], math.nan]))
     age_s = 0.02 - scenario.flows.start_s[1]
     assert found["elephant"].mean == pytest.approx((1 + age_s / scenario.alone_s[1]) / 2)
+
+
+def test_where_traffic_goes_on_a_running_flow_counts_at_what_it_sent() -> None:
+    scenario = replace(star(PAIRS[:2], payload_bytes=[2e6, 2e6], duration_s=0.02), goes_on=True)
+    ended, age_s = scenario.alone_s[0], 0.02 - scenario.flows.start_s[1]
+    found = slowdown_by_class(scenario, np.array([ended, math.nan]), np.array([2e6, 5e5]))
+    alone_s = star(PAIRS[:2], payload_bytes=[2e6, 5e5], duration_s=0.02).alone_s[1]
+    assert found["elephant"].mean == pytest.approx((1 + age_s / alone_s) / 2)
+    stalled = slowdown_by_class(scenario, np.array([ended, math.nan]), np.zeros(2))
+    assert stalled["elephant"].mean == pytest.approx((1 + age_s / scenario.packet_alone_s[1]) / 2)
+
+
+@pytest.mark.parametrize("engine", ["replay", "packet"])
+def test_a_watermark_that_slows_what_runs_on_is_seen_to(engine: str) -> None:
+    """Four elephants share a port until after the end: their age is the same under any watermark."""
+    shared = star([(0, 1), (2, 1), (3, 1), (4, 1)], payload_bytes=3e7, duration_s=0.01)
+    fast, slow = Watermark(400_000, 1_600_000, 0.2), Watermark(1_000, 3_000, 1.0)
+    by_age, by_pace = (
+        [
+            one.gain_figures.elephant_slowdown or 0.0
+            for one in made(engine).predict(scenario, [fast, slow], seed=1)
+        ]
+        for scenario in (shared, replace(shared, goes_on=True))
+    )
+    assert by_age[0] == pytest.approx(by_age[1])
+    assert by_pace[1] > 1.02 * by_pace[0]
+    assert by_pace[0] > by_age[0]
 
 
 def test_persistent_flows_have_none() -> None:

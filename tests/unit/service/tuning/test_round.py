@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.tuning.moments import Moments
 from service.tuning.round import Fabric, measured_queue_bytes, run_round, scenario_of, switches_of
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
@@ -54,6 +55,13 @@ def test_a_twin_that_does_not_show_what_was_measured_recommends_nothing() -> Non
     assert len(answer.candidates) < 12
     assert result.measured_queue_bytes is not None
     assert result.measured_queue_bytes > 1e6
+
+
+def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
+    moments = Moments(8, moment_s=0.01, over_s=300.0)
+    live = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers(), moments=moments)
+    assert live.scenario.goes_on
+    assert not SCENARIO.goes_on
 
 
 def test_without_a_measured_port_there_is_nothing_to_compare() -> None:
