@@ -159,9 +159,8 @@ def run_round(
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
     replay_s = None if moments is None else moments.length_s(state)
-    found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit)
-    if moments is not None:  # of live traffic
-        found = replace(found, scenario=replace(found.scenario, goes_on=True))
+    live = moments is not None
+    found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit, live=live)
     newest, *earlier = (
         [found.scenario]
         if moments is None or found.failure is not None
@@ -232,15 +231,17 @@ def rebuilt(
     *,
     replay_s: float | None = None,
     limit: float = RESIDUAL_LIMIT,
+    live: bool = False,
 ) -> Calibrated:
     """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
-    ran then, is known. Raises ``ScenarioError`` without traffic to replay.
+    ran then, is known. The traffic goes on after a ``live`` window. Raises ``ScenarioError`` without traffic
+    to replay.
     """
     begin_s = replayed_from_s(state, replay_s)
     return calibrated(
         state,
         incumbent,
-        lambda modelled: scenario_of(modelled, fabric, begin_s=begin_s),
+        lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s), goes_on=live),
         since_s=begin_s,
         packet_bytes=float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes),
         limit=limit,

@@ -154,7 +154,9 @@ class WhatIfRequests:
     ) -> Scenario:
         known = self._scenario
         if known is None or known[0] is not state or known[1] != (running, replay_s):
-            made = await asyncio.to_thread(rebuilt, state, self.ask.fabric, running, replay_s=replay_s)
+            made = await asyncio.to_thread(
+                rebuilt, state, self.ask.fabric, running, replay_s=replay_s, live=True
+            )
             known = self._scenario = state, (running, replay_s), made.scenario
         return known[2]
 

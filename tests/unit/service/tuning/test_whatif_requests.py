@@ -136,10 +136,16 @@ def test_a_state_becomes_a_scenario_once(monkeypatch: pytest.MonkeyPatch) -> Non
     made: list[float | None] = []
 
     def counted(
-        state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float | None
+        state: NetworkState,
+        fabric: Fabric,
+        incumbent: Watermark | None,
+        *,
+        replay_s: float | None,
+        live: bool,
     ) -> Any:
+        assert live
         made.append(replay_s)
-        return rebuilt(state, fabric, incumbent, replay_s=replay_s)
+        return rebuilt(state, fabric, incumbent, replay_s=replay_s, live=live)
 
     monkeypatch.setattr(whatif_requests, "rebuilt", counted)
 
