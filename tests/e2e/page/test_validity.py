@@ -84,14 +84,23 @@ def test_a_hold_counts_down(browser: Browser) -> None:
         lab_at(port, *FABRIC, "--step", "--post-to", served.url),
         httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
     ):
-        httpx.post(f"{lab_url}/advance", json={"until_s": 0.006}, timeout=PATIENCE_S).raise_for_status()
+
+        def advance(until_s: float) -> None:
+            asked = {"until_s": until_s}
+            httpx.post(f"{lab_url}/advance", json=asked, timeout=PATIENCE_S).raise_for_status()
+
+        advance(0.006)
         page = new_page(browser)
         page.goto(served.url)
         first = service.post("/v1/tune").json()["id"]
         service.post(f"/v1/recommendations/{first}/approve").raise_for_status()
         go(page, "Act")
         expect(page.locator("#rollout-phase")).to_have_text("done")
-        waits = service.post("/v1/tune").json()
+        for moment in range(2, 10):  # until the traffic asks for another change
+            advance(0.006 * moment)
+            waits = service.post("/v1/tune").json()
+            if waits["changes"]:
+                break
         assert [one["until"] is not None for one in waits["blocked"]] == [True]
         left = page.locator(".blocked [role=timer]")
         before = left.inner_text()
