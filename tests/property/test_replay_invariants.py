@@ -150,8 +150,10 @@ def test_depths_stay_in_the_buffer_and_above_nothing(scenario: Scenario, waterma
     else:
         assert prediction.loss_bytes == 0
     assert 0 <= prediction.marked_fraction <= 1
+    # When a last byte leaves a queue is known to half a step.
+    least = min(0.97, 1.0 - 0.5 * STEP_S / float(scenario.alone_s.min()))
     for size_class in prediction.slowdown.values():
-        assert size_class.mean >= 0.97
+        assert size_class.mean >= least
 
 
 @settings(max_examples=40)
