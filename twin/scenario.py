@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,19 @@ class Flows:
     def path(self, flow: int) -> tuple[int, ...]:
         """Egress ports of one flow, its NIC first."""
         return tuple(self.path_ports[self.path_offset[flow] : self.path_offset[flow + 1]].tolist())
+
+    def only(self, kept: NDArray[np.bool_]) -> Flows:
+        """The flows that ``kept`` marks, in their order."""
+        lengths, marks = np.diff(self.path_offset), kept.tolist()
+        return Flows(
+            src=tuple(compress(self.src, marks)),
+            dst=tuple(compress(self.dst, marks)),
+            payload_bytes=self.payload_bytes[kept],
+            start_s=self.start_s[kept],
+            start_rate_bytes_per_s=self.start_rate_bytes_per_s[kept],
+            path_offset=np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int32),
+            path_ports=self.path_ports[: self.path_offset[-1]][np.repeat(kept, lengths)],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,23 +254,9 @@ class Scenario(FabricSizes):
             return self
         scale = duration_s / self.duration_s
         begin = self.window_s[0] * scale
-        kept = int(np.searchsorted(self.flows.start_s, duration_s, side="left"))
-        return replace(
-            self, flows=self._first_flows(max(kept, 1)), duration_s=duration_s, window_s=(begin, duration_s)
-        )
-
-    def _first_flows(self, count: int) -> Flows:
-        flows = self.flows
-        offsets = flows.path_offset[: count + 1]
-        return Flows(
-            src=flows.src[:count],
-            dst=flows.dst[:count],
-            payload_bytes=flows.payload_bytes[:count],
-            start_s=flows.start_s[:count],
-            start_rate_bytes_per_s=flows.start_rate_bytes_per_s[:count],
-            path_offset=offsets,
-            path_ports=flows.path_ports[: int(offsets[-1])],
-        )
+        kept = self.flows.start_s < duration_s
+        kept[0] = True
+        return replace(self, flows=self.flows.only(kept), duration_s=duration_s, window_s=(begin, duration_s))
 
 
 def reverse_ports(ports: Sequence[EgressPort]) -> list[int]:

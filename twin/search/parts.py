@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from twin.prediction import Prediction
-from twin.scenario import Flows, Scenario, reverse_ports
+from twin.scenario import Scenario, reverse_ports
 from twin.search.gain import Gain, joined
 from twin.search.score import ScoreName, Scores, Weights, score
 
@@ -107,18 +107,9 @@ def split_moments(moments: Sequence[Scenario], max_parts: int = 8) -> list[tuple
         rest += groups.pop()
     groups += [rest] if rest else []
     return [
-        _part(moments, [np.flatnonzero(np.isin(part, group)) for part in flow_part], f"part {number}")
+        _part(moments, [np.isin(part, group) for part in flow_part], f"part {number}")
         for number, group in enumerate(groups, start=1)
     ]
-
-
-def _crossings(scenario: Scenario, flows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """(flow, port) pairs of these flows' paths."""
-    offset = scenario.flows.path_offset.astype(np.int64)
-    lengths = np.diff(offset)[flows]
-    owner = np.repeat(flows, lengths)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return owner, scenario.flows.path_ports[offset[owner] + within].astype(np.int64)
 
 
 def _flow_components(moments: Sequence[Scenario]) -> list[NDArray[np.int32]]:
@@ -127,7 +118,8 @@ def _flow_components(moments: Sequence[Scenario]) -> list[NDArray[np.int32]]:
     back_of = np.array(reverse_ports(moments[0].ports))
     owners, ports, n_flows = [], [], 0
     for scenario in moments:
-        owner, port = _crossings(scenario, np.arange(len(scenario.flows)))
+        flows = scenario.flows
+        owner, port = np.repeat(np.arange(len(flows)), np.diff(flows.path_offset)), flows.path_ports
         if scenario.ack_wire_bytes > 0:
             back = back_of[port]
             owner = np.concatenate([owner, owner[back >= 0]])
@@ -144,13 +136,10 @@ def _flow_components(moments: Sequence[Scenario]) -> list[NDArray[np.int32]]:
     return np.split(component, np.cumsum([len(scenario.flows) for scenario in moments])[:-1])
 
 
-def _part(moments: Sequence[Scenario], kept: Sequence[NDArray[np.intp]], name: str) -> tuple[Scenario, ...]:
+def _part(moments: Sequence[Scenario], kept: Sequence[NDArray[np.bool_]], name: str) -> tuple[Scenario, ...]:
     """The flows ``kept`` of each moment, on the ports that any of them crosses."""
-    crossed = np.unique(
-        np.concatenate(
-            [_crossings(scenario, flows)[1] for scenario, flows in zip(moments, kept, strict=True)]
-        )
-    )
+    flows_of = [scenario.flows.only(marks) for scenario, marks in zip(moments, kept, strict=True)]
+    crossed = np.unique(np.concatenate([flows.path_ports for flows in flows_of]))
     first = moments[0]
     back = np.array(reverse_ports(first.ports))[crossed]
     ports = np.unique(np.concatenate([crossed, back[back >= 0]]))
@@ -165,24 +154,8 @@ def _part(moments: Sequence[Scenario], kept: Sequence[NDArray[np.intp]], name: s
             scenario,
             name=f"{scenario.name} {name}",
             ports=tuple(scenario.ports[port] for port in ports),
-            flows=_flows_of(scenario, flows, new_index),
+            flows=replace(flows, path_ports=new_index[flows.path_ports].astype(np.int32)),
             monitored=tuple(int(new_index[port]) for port in sorted(monitored)),
         )
-        for scenario, flows in zip(moments, kept, strict=True)
-    )
-
-
-def _flows_of(scenario: Scenario, kept: NDArray[np.intp], new_index: NDArray[np.int64]) -> Flows:
-    """These flows, ports numbered anew."""
-    flows = scenario.flows
-    lengths = np.diff(flows.path_offset)[kept]
-    _, path_ports = _crossings(scenario, kept)
-    return Flows(
-        src=tuple(flows.src[flow] for flow in kept),
-        dst=tuple(flows.dst[flow] for flow in kept),
-        payload_bytes=flows.payload_bytes[kept],
-        start_s=flows.start_s[kept],
-        start_rate_bytes_per_s=flows.start_rate_bytes_per_s[kept],
-        path_offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
-        path_ports=new_index[path_ports].astype(np.int32),
+        for scenario, flows in zip(moments, flows_of, strict=True)
     )

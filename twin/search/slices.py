@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from twin.prediction import Prediction
 from twin.replay.model import ReplayEngine
-from twin.scenario import Background, Flows, Scenario, reverse_ports
+from twin.scenario import Background, Scenario, reverse_ports
 from twin.watermark import Watermark
 
 LEAST_RACKS = 8
@@ -86,11 +86,10 @@ def own_share(scenario: Scenario, brought: Sequence[Background], everything: Bac
     for at, arrived in enumerate(everything.wire_bytes.T):
         depth = np.maximum(depth + arrived - rate * everything.bin_s, 0.0)
         waiting_s[:, at] = depth / rate
-    own, total = 0.0, 0.0
+    own, total, all_carried = 0.0, 0.0, everything.wire_bytes.sum(axis=1)
     for one in brought:
         waited = np.sum(one.wire_bytes * waiting_s, axis=1) * switch
-        carried, all_carried = one.wire_bytes.sum(axis=1), everything.wire_bytes.sum(axis=1)
-        own += float(waited[carried >= 0.99 * all_carried].sum())
+        own += float(waited[one.wire_bytes.sum(axis=1) >= 0.99 * all_carried].sum())
         total += float(waited.sum())
     return own / total if total > 0.0 else 1.0
 
@@ -101,8 +100,7 @@ def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenar
     It monitors those monitored ports that no other flow crosses.
     """
     flows = scenario.flows
-    lengths = np.diff(flows.path_offset)
-    inside = np.repeat(kept, lengths)
+    inside = np.repeat(kept, np.diff(flows.path_offset))
     crossed = np.zeros(len(scenario.ports), dtype=np.bool_)
     crossed[flows.path_ports[inside]] = True
     shared = np.zeros(len(scenario.ports), dtype=np.bool_)
@@ -125,15 +123,7 @@ def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenar
     last = last_ports(scenario)
     return replace(
         scenario,
-        flows=Flows(
-            src=tuple(np.array(flows.src, dtype=object)[kept].tolist()),
-            dst=tuple(np.array(flows.dst, dtype=object)[kept].tolist()),
-            payload_bytes=flows.payload_bytes[kept],
-            start_s=flows.start_s[kept],
-            start_rate_bytes_per_s=flows.start_rate_bytes_per_s[kept],
-            path_offset=np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int32),
-            path_ports=flows.path_ports[inside],
-        ),
+        flows=flows.only(kept),
         monitored=tuple(port for port in scenario.monitored if crossed[port] and not shared[port]),
         background=background,
         slice_share=len(np.unique(last[kept])) / len(np.unique(last)),
