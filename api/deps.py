@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -173,8 +173,13 @@ Fields = Annotated[
 ]
 
 
-def fields_of(kind: type[BaseModel], names: str) -> set[str]:
-    """The model's fields of these names, separated by commas; raises ``UnprocessableError`` for others."""
+def fields_of(kind: type[BaseModel], names: str | None) -> set[str] | None:
+    """The model's fields of these names, separated by commas; None: all.
+
+    Raises ``UnprocessableError`` for others.
+    """
+    if names is None:
+        return None
     known = {info.serialization_alias or name: name for name, info in kind.model_fields.items()}
     for name in names.split(","):
         if name not in known:
@@ -216,6 +221,10 @@ def written(document: BaseModel) -> bytes:
     parts = [document.model_dump_json(by_alias=True, exclude=set(lists)).removesuffix("}")]
     for name, value in lists.items():
         comma = "" if parts == ["{"] else ","
-        items = ",".join(one.model_dump_json(by_alias=True) for one in value)
-        parts.append(f'{comma}"{name}":[{items}]')
+        parts.append(f'{comma}"{name}":{json_list(value)}')
     return "".join([*parts, "}"]).encode()
+
+
+def json_list(documents: Iterable[BaseModel], fields: set[str] | None = None) -> str:
+    """A JSON list of documents, of each only ``fields``; one by one, since pydantic holds the GIL."""
+    return f"[{','.join(one.model_dump_json(by_alias=True, include=fields) for one in documents)}]"

@@ -7,7 +7,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Query, Response
 
-from api.deps import Fields, Operates, Reads, RecommendationId, ServiceDep, fields_of, json_answer, made_in
+from api.deps import (
+    Fields,
+    Operates,
+    Reads,
+    RecommendationId,
+    ServiceDep,
+    fields_of,
+    json_answer,
+    json_list,
+    made_in,
+)
 from service.auth.audit import before_and_after
 from service.documents.recommendation import ApproveInput, RecommendationDocument, RecommendationsDocument
 from service.service import Service
@@ -40,7 +50,7 @@ async def get_recommendations(
     found = await service.store.page(limit + 1, before=before)
     total = await service.store.total()
     following = json.dumps(found[limit - 1].id if len(found) > limit else None)
-    include = None if fields is None else fields_of(RecommendationDocument, fields)
+    wanted = fields_of(RecommendationDocument, fields)
     # What blocks them is known to the event loop alone.
     pending = {
         entry.id: service.validity.document(entry, candidates=candidates, trajectories=False)
@@ -49,13 +59,13 @@ async def get_recommendations(
     }
 
     def written() -> bytes:
-        # One by one: pydantic holds the GIL while it writes one, and a hundred with candidates are 25 MB.
+        # Made one by one too: a hundred with candidates are 25 MB.
         each = (
             pending.get(entry.id) or entry.document(candidates=candidates, trajectories=False)
             for entry in found[:limit]
         )
-        lines = ",".join(document.model_dump_json(by_alias=True, include=include) for document in each)
-        return f'{{"total":{total},"recommendations":[{lines}],"next":{following}}}'.encode()
+        lines = json_list(each, wanted)
+        return f'{{"total":{total},"recommendations":{lines},"next":{following}}}'.encode()
 
     return Response(await made_in(service.answers, written), media_type="application/json")
 

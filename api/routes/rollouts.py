@@ -8,7 +8,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.deps import Fields, Operates, Reads, RolloutId, ServiceDep, fields_of, json_answer, made_in
+from api.deps import (
+    Fields,
+    Operates,
+    Reads,
+    RolloutId,
+    ServiceDep,
+    fields_of,
+    json_answer,
+    json_list,
+    made_in,
+)
 from service.documents.rollouts import FreezeDocument, FreezeInput, RolloutDocument, RolloutsDocument
 
 router = APIRouter(prefix="/v1", tags=["rollouts"])
@@ -26,13 +36,13 @@ async def get_rollouts(
     found = service.rollouts.newest(limit + 1, before=before)
     total = len(service.rollouts)
     following = json.dumps(found[limit - 1].id if len(found) > limit else None)
-    include = None if fields is None else fields_of(RolloutDocument, fields)
-    switches = include is None or "switches" in include
+    wanted = fields_of(RolloutDocument, fields)
+    switches = wanted is None or "switches" in wanted
 
     def written() -> bytes:
         each = (RolloutDocument.of(one, switches=switches, events=False) for one in found[:limit])
-        lines = ",".join(document.model_dump_json(by_alias=True, include=include) for document in each)
-        return f'{{"total":{total},"rollouts":[{lines}],"next":{following}}}'.encode()
+        lines = json_list(each, wanted)
+        return f'{{"total":{total},"rollouts":{lines},"next":{following}}}'.encode()
 
     return Response(await made_in(service.answers, written), media_type="application/json")
 

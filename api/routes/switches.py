@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
-from api.deps import Fields, Operates, Reads, ServiceDep, fields_of, made_in
+from api.deps import Fields, Operates, Reads, ServiceDep, fields_of, json_list, made_in
 from service.documents.switches import SwitchDocument
 
 router = APIRouter(prefix="/v1/switches", tags=["switches"])
@@ -28,15 +28,12 @@ async def get_switches(
     fields: Fields = None,
 ) -> Response:
     """Every switch of the topology, declared or discovered, by name; only those that are listed are read."""
-    include = None if fields is None else fields_of(SwitchDocument, fields)
+    wanted = fields_of(SwitchDocument, fields)
     await service.look_for_switches()
     names = [name for name in service.fleet.names if after is None or name > after]
     found = await service.fleet.documents(names[:limit])
-
-    def written() -> bytes:
-        return f"[{','.join(one.model_dump_json(by_alias=True, include=include) for one in found)}]".encode()
-
-    return Response(await made_in(service.answers, written), media_type="application/json")
+    text = await made_in(service.answers, lambda: json_list(found, wanted))
+    return Response(text, media_type="application/json")
 
 
 @router.get("/{name}", summary="Get a switch")
