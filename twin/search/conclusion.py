@@ -256,7 +256,7 @@ def recommend(
     parts: Sequence[Scenario],
     moments: Sequence[Scenario],
     ledger: Ledger,
-    predicted: Callable[[], Callable[[int], Prediction]],
+    predicted: Callable[[int], Prediction],
     decision: Decision,
     incumbent: int,
     whole: Callable[[Sequence[int]], Sequence[Prediction]],
@@ -267,9 +267,8 @@ def recommend(
     """The recommendation of a finished round.
 
     The rows of the decision's scores are the runs' candidates at full length, ``moments`` what they ran.
-    ``predicted()`` gives their predictions by number; ``whole`` predicts on the undivided scenario.
+    ``predicted`` gives their predictions by number; ``whole`` predicts on the undivided scenario.
     """
-    prediction_of = predicted()
     scores, opinion = decision.scores, decision.opinion
     watermarks = [one.watermark for one in ledger.proposals]
     found = Found.among(scores.fleet, decision.fleet, incumbent, settings, watermarks, problem.standing)
@@ -278,7 +277,7 @@ def recommend(
     # The verdict is on candidates that ran in full.
     in_full = [number for number in everyone if ledger.rung_of(number) == len(ledger.rungs) - 1]
     verdict = judge(
-        list(map(prediction_of, in_full)),
+        list(map(predicted, in_full)),
         problem.scenario,
         n_tried=len(everyone),
         found=found,
@@ -297,7 +296,7 @@ def recommend(
         incumbent_prediction=incumbent_prediction,
         winner_prediction=winner_prediction,
         candidates=tuple(
-            _candidate(number, ledger, scores.fleet, moments, prediction_of(number)) for number in order
+            _candidate(number, ledger, scores.fleet, moments, predicted(number)) for number in order
         ),
         improvement=Improvement(
             best=ledger.proposals[best].watermark,

@@ -72,7 +72,7 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
     newest = moments[0]
     n_hosts = len({port.node for port in newest.ports if port.port is None})
     n_receivers = len(np.unique(last_ports(newest)))
-    work_s = [HOP_S * packet_hops(one, one.duration_s) for one in moments]
+    work_s = _work_s(moments)
     budget_s = CORES * settings.budget_s
     search_s = SEARCH_SHARE * budget_s
     whole_s = full_runs(settings, len(moments)) * sum(work_s)
@@ -105,7 +105,7 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:
     """Fewer candidates on fewer moments of everything, as the budget allows; ``why`` no slices."""
     search_s = SEARCH_SHARE * CORES * settings.budget_s
-    work_s = [HOP_S * packet_hops(one, one.duration_s) for one in moments]
+    work_s = _work_s(moments)
     counts = sorted({len(moments), min(len(moments), MOMENTS_TELL), 1}, reverse=True)
     choices = [(count, share) for count in counts for share in CANDIDATE_SHARES]
     count, share = next(
@@ -124,6 +124,11 @@ def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str
     )
     looks = tuple(Look(moment) for moment in range(count))
     return Plan(looks, candidates_share=share, notes=(note,))
+
+
+def _work_s(moments: Sequence[Scenario]) -> list[float]:
+    """About how long one candidate takes on each moment, on one core."""
+    return [HOP_S * packet_hops(one, one.duration_s) for one in moments]
 
 
 def fewer(settings: SearchSettings, share: float) -> SearchSettings:

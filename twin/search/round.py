@@ -175,16 +175,16 @@ class _Round:
         self._draw_closer(alive)
         confirmed = frozenset(self._confirm())
         first = Decision(self._scores(self._gains()), confirmed, (confirmed,) * len(self._parts))
+        decision = second_stage(self._so_far(), first)
+        sliced = self._looks.n_slices > 1
         answer = recommend(
             self._problem,
             settings,
-            parts=[self._problem.scenario]
-            if self._looks.n_slices > 1
-            else [moments[0] for moments in self._parts],
+            parts=[self._problem.scenario] if sliced else [moments[0] for moments in self._parts],
             moments=self._moments,
             ledger=self._ledger,
-            predicted=self._prediction,
-            decision=second_stage(self._so_far(), first),
+            predicted=self._prediction(),
+            decision=decision,
             incumbent=_INCUMBENT,
             whole=self._predict_whole,
             looked_at=self._looks.notes,
