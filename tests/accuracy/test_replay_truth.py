@@ -75,8 +75,8 @@ RANKED = [
         0.95,
         marks=pytest.mark.xfail(
             strict=True,
-            reason="measured 0.68: 36 of the truth's 47 goodputs lie within 2 %, 29 of them within 1 %, and "
-            "the engine's own answers under two seeds agree with each other only to 0.60 to 0.68",
+            reason="measured 0.70: 36 of the truth's 47 goodputs lie within 2 %, 29 of them within 1 %, and "
+            "the engine's own answers under two seeds agree with each other only to 0.56 to 0.72",
         ),
     ),
 ]

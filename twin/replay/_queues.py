@@ -35,15 +35,15 @@ def phase_jitter(
     paced flows below capacity, where a fluid would be empty.
     """
     if queue.flows < 2 or queue.backlog > _CALM_PACKETS * packet_bytes:
-        queue.jitter = 0.0
         return 0.0
     spacings = incoming / (queue.flows * packet_bytes)  # in one step
     memory = 1.0 / (1.0 + spacings + 0.5 * spacings * spacings)  # near enough to exp(−spacings)
     amplitude = packet_bytes * math.sqrt(queue.flows * (1.0 - memory * memory))
     fresh = (uniform(seed, _JITTER_STREAM + index, step) - 0.5) * amplitude  # variance 1/12 each
-    before = queue.jitter
-    queue.jitter = memory * before + fresh
-    return queue.jitter - before
+    # What arrives can wait, no more; so what runs ahead or behind is made up for later.
+    ahead = max((memory - 1.0) * queue.jitter + fresh, -incoming)
+    queue.jitter += ahead
+    return ahead
 
 
 @inlined
@@ -77,7 +77,7 @@ def run_queue(
         return 0.0
     capacity = 0.0 if queue.paused else queue_capacity(tables, queue)
     incoming = max(incoming, 0.0)
-    incoming = max(incoming + phase_jitter(queue, incoming, step, q, seed, tables.packet_bytes), 0.0)
+    incoming += phase_jitter(queue, incoming, step, q, seed, tables.packet_bytes)
     cell.arrived = incoming
     if not tables.pfc:
         room = max(tables.buffer_bytes - tables.switches[queue.switch].used_before, 0.0) + capacity

@@ -39,7 +39,18 @@ def test_a_flow_alone_and_a_deep_queue_show_no_phases() -> None:
     queues = table(layout.QUEUE, 1)
     queues.flows, queues.jitter, queues.backlog = 8, 400.0, 1_000 * PACKET
     assert phase_jitter(queues[0], 24 * PACKET, 0, 0, 1, PACKET) == 0.0
-    assert queues[0].jitter == 0.0
+    assert queues[0].jitter == 400.0, "made up for once the queue is short again"
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("packets_a_step", [0.01, 0.2])
+def test_packets_of_hardly_any_traffic_can_wait_but_not_be_unsent(packets_a_step: float) -> None:
+    queues = table(layout.QUEUE, 1)
+    queues.flows = 16
+    incoming = packets_a_step * PACKET
+    ahead = [phase_jitter(queues[0], incoming, step, 0, 1, PACKET) for step in range(20_000)]
+    assert min(ahead) >= -incoming
+    assert sum(ahead) == pytest.approx(queues[0].jitter), "nothing is made or forgotten"
 
 
 @pytest.mark.kernels
