@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 TOGETHER_S = 25e-6  # packets of one burst leave their senders within the time of a message or two
 _BACKGROUND = 8  # times as long around it, where pairs are by chance
 _LEAST_SIGNIFICANCE = 3.0
+_BY_CHANCE = 0.05
 _LEAST_BATCH = 8
 _PAUSE, _LONGEST_LAG = 6.0, 1.7  # in mean spacings; of exponential times the mean lag is just below 1
 _ALIKE_WITHIN = 2.0  # times the variance by chance: of fifteen messages alike one batch in a hundred has more
@@ -24,19 +25,45 @@ def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
 
     Per message its ``receiver``'s number and when a packet of it left its sender. O(n log n).
     """
-    if len(at_s) < 2:
+    close, by_chance = _pairs(receiver, at_s)
+    excess = close - by_chance
+    if excess <= _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND):
         return 0.0
+    return 2.0 * excess / len(at_s)
+
+
+def members(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which messages seen are in a burst: with more of them, each soon after the one before, than by chance.
+
+    None where companions may all be there by chance. Arguments as of ``companions``.
+    """
+    if companions(receiver, at_s) == 0.0:
+        return np.zeros(len(at_s), np.bool_)
+    _, by_chance = _pairs(receiver, at_s)
+    next_is_close = -np.expm1(-by_chance / len(at_s))
+    burst = _runs(receiver, at_s)
+    return np.asarray(next_is_close ** (np.bincount(burst)[burst] - 1) < _BY_CHANCE)
+
+
+def _pairs(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> tuple[float, float]:
+    """Pairs of messages at one receiver within ``TOGETHER_S``, and as many as would be there by chance."""
+    if len(at_s) < 2:
+        return 0.0, 0.0
     wide = (1 + _BACKGROUND) * TOGETHER_S
     apart = float(np.ptp(at_s)) + 2 * wide + 1e-9
     key = np.sort((at_s - at_s.min()) + receiver * apart)  # receivers out of each other's reach
     near, far = (np.searchsorted(key, key + reach, side="right") for reach in (TOGETHER_S, wide))
     after = np.arange(1, len(key) + 1)
-    close = float((near - after).sum())
-    by_chance = float((far - near).sum()) / _BACKGROUND
-    excess = close - by_chance
-    if excess <= _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND):
-        return 0.0
-    return 2.0 * excess / len(key)
+    return float((near - after).sum()), float((far - near).sum()) / _BACKGROUND
+
+
+def _runs(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The number of each message's run: messages at one receiver, each within ``TOGETHER_S`` of the next."""
+    order = np.lexsort((at_s, receiver))
+    apart = (np.diff(receiver[order]) != 0) | (np.diff(at_s[order]) > TOGETHER_S)
+    run = np.empty(len(at_s), np.int64)
+    run[order] = np.concatenate(([0], np.cumsum(apart)))
+    return run
 
 
 def started_together(
@@ -72,15 +99,11 @@ def evened(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np
     1 where bursts are not told from chance; else the spread of bursts that sampling alone explains is taken
     out (James and Stein).
     """
-    even = np.ones(len(at_s))
     if companions(receiver, at_s) < 1.0:
-        return even
-    order = np.lexsort((at_s, receiver))
-    apart = (np.diff(receiver[order]) != 0) | (np.diff(at_s[order]) > TOGETHER_S)
-    burst = np.concatenate(([0], np.cumsum(apart)))
+        return np.ones(len(at_s))
+    burst = _runs(receiver, at_s)
     seen = np.bincount(burst).astype(np.float64)
     mean = float(seen.mean())
     real = max(float(seen.var()) - mean, 0.0)
     alike = (mean + (seen - mean) * real / (real + mean)) / seen
-    even[order] = alike[burst]
-    return even
+    return np.asarray(alike[burst])

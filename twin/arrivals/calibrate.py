@@ -87,7 +87,7 @@ def calibrated(
         )
         return model, build(replace(state, arrivals=model.arrivals))
 
-    usual = usual_burstiness(state.arrivals, nic)
+    usual = usual_burstiness(state.arrivals, nic, packet_bytes)
     model, scenario = rebuilt(usual)
     notes = _hidden(model)
     seen = None if incumbent is None else measured(state, scenario, since_s)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import alike, companions, evened, started_together
-from twin.arrivals.sizes import SizeFit, fit_sizes
+from twin.arrivals.bursts import alike, companions, evened, members, started_together
+from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
 
 MANY_SAMPLES = 16  # the size is known to a quarter
 MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for one seen, in any case
@@ -78,8 +78,49 @@ def modelled(
     Sizes are fitted to all of the window's. ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full
     packet on the wire. The same arrivals give the same messages, in any process.
     """
-    finite = np.isfinite(arrivals.wire_bytes)
     spacing = _usual_spacing(arrivals)
+    in_burst, size = _bursts_of_one_size(arrivals, nic_bytes_per_s, spacing, packet_bytes)
+    rng = np.random.default_rng(0)
+    found = _modelled_apart(
+        arrivals.take(np.flatnonzero(~in_burst)),
+        shape,
+        spacing,
+        nic_bytes_per_s=nic_bytes_per_s,
+        since_s=since_s,
+        until_s=until_s,
+        packet_bytes=packet_bytes,
+        rng=rng,
+    )
+    if size is None:
+        return found
+    later = in_burst & (arrivals.start_s > max(since_s, _RUNNING_FROM_S))
+    bursts, unseen = _modelled_bursts(
+        arrivals.take(np.flatnonzero(later)), size, nic_bytes_per_s, since_s, until_s, rng
+    )
+    every = _joined(found.arrivals, bursts)
+    finite = every.wire_bytes[np.isfinite(every.wire_bytes) & (every.start_s > since_s)]
+    hidden = every.wire_bytes[(every.n_samples == 0) & (every.start_s > since_s)]
+    return Modelled(
+        every,
+        found.unseen + unseen,
+        float(hidden.sum() / max(finite.sum(), 1.0)),
+        spacing * float(np.log(2.0)),
+    )
+
+
+def _modelled_apart(
+    arrivals: FlowArrivals,
+    shape: Shape,
+    spacing: float,
+    *,
+    nic_bytes_per_s: Mapping[str, float],
+    since_s: float,
+    until_s: float,
+    packet_bytes: float,
+    rng: np.random.Generator,
+) -> Modelled:
+    """The messages that are not in bursts of one size; arguments as of ``modelled``."""
+    finite = np.isfinite(arrivals.wire_bytes)
     whole = ~finite & (arrivals.start_s <= since_s + _WHOLE_WINDOW * (until_s - since_s))
     # Its first sample, not its first packet, is in the window.
     arrivals = replace(
@@ -87,7 +128,6 @@ def modelled(
     )
     if not finite.any() or spacing <= 2 * packet_bytes:
         return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
-    rng = np.random.default_rng(0)
     fit = fit_sizes(arrivals.n_samples[finite], spacing, packet_bytes, shape.bend * spacing)
     window_bytes = float(arrivals.sent_bytes[finite].sum())
     seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
@@ -98,8 +138,7 @@ def modelled(
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
     _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & (seen.start_s > since_s)), fit, rng)
-    nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
-    first_s = seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic  # of the samples; known
+    nic, first_s = _first_samples(seen, nic_bytes_per_s)
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, _RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * _RUNNING_FROM_S))
@@ -138,6 +177,69 @@ def modelled(
     return Modelled(_joined(seen, unseen), len(size), share, spacing * float(np.log(2.0)))
 
 
+def _modelled_bursts(
+    seen: FlowArrivals,
+    fit: SizeFit,
+    nic_bytes_per_s: Mapping[str, float],
+    since_s: float,
+    until_s: float,
+    rng: np.random.Generator,
+) -> tuple[FlowArrivals, int]:
+    """Messages of bursts, all of one size: those seen, and to each burst as many as its samples stand for."""
+    size, messages = float(fit.size_bytes[0]), float(fit.messages[0])
+    unseen_of_seen = float(fit.unseen[0]) / (messages - float(fit.unseen[0]))
+    nic, first_s = _first_samples(seen, nic_bytes_per_s)
+    begins = np.maximum(first_s - size / (seen.n_samples + 1) / nic, since_s + 2 * _RUNNING_FROM_S)
+    seen = replace(
+        seen, wire_bytes=np.full(len(seen), size), start_s=begins, sent_bytes=np.full(len(seen), size)
+    )
+    _, receiver = np.unique(np.array(seen.dst_host, dtype=object), return_inverse=True)
+    count = round(unseen_of_seen * len(seen))
+    if not count:
+        return seen, 0
+    reached = np.cumsum(evened(receiver, first_s))
+    at = (rng.random() + np.arange(count)) / count * reached[-1]
+    like = np.minimum(np.searchsorted(reached, at, side="right"), len(seen) - 1)
+    sender = _other_senders(receiver, like, rng)
+    start_s = begins[like] + rng.uniform(0.0, _TOGETHER_S, count)
+    unseen = replace(
+        seen.take(sender),
+        start_s=start_s,
+        last_s=np.minimum(start_s + size / nic[sender], until_s),
+        n_samples=np.zeros(count, np.int64),
+    )
+    return _joined(seen, unseen), count
+
+
+def _bursts_of_one_size(
+    arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float], spacing: float, packet_bytes: float
+) -> tuple[NDArray[np.bool_], SizeFit | None]:
+    """Which messages are in bursts of one size, and that size: none where bursts are not told from chance."""
+    none = np.zeros(len(arrivals), np.bool_)
+    rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes))
+    if not len(rows) or spacing <= 2 * packet_bytes:
+        return none, None
+    rows = rows[arrivals.n_samples[rows] < MANY_SAMPLES][-_MOST_COMPARED:]
+    of = arrivals.take(rows)
+    _, receiver = np.unique(np.array(of.dst_host, dtype=object), return_inverse=True)
+    rows = rows[members(receiver, _first_samples(of, nic_bytes_per_s)[1])]
+    found = one_size(arrivals.n_samples[rows], spacing, packet_bytes)
+    if found is None:
+        return none, None
+    size, of_it = found
+    in_burst = none.copy()
+    in_burst[rows[of_it]] = True
+    return in_burst, size
+
+
+def _first_samples(
+    seen: FlowArrivals, nic_bytes_per_s: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The line rate of each message's sender, and when its first sample left, which is known."""
+    nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
+    return nic, seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic
+
+
 def _joined(one: FlowArrivals, other: FlowArrivals) -> FlowArrivals:
     columns = {
         field.name: np.concatenate((getattr(one, field.name), getattr(other, field.name)))
@@ -147,15 +249,18 @@ def _joined(one: FlowArrivals, other: FlowArrivals) -> FlowArrivals:
     return FlowArrivals(one.src_host + other.src_host, one.dst_host + other.dst_host, **columns)
 
 
-def usual_burstiness(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> float:
-    """The share of unseen messages that start with one seen, as the latest starts of those seen suggest."""
-    rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES))
-    rows = rows[-_MOST_COMPARED:]
-    nic = np.array([nic_bytes_per_s.get(arrivals.src_host[row], np.inf) for row in rows.tolist()])
-    # When the first sample left is known; when the message began is estimated.
-    lead_s = arrivals.sent_bytes[rows] / (arrivals.n_samples[rows] + 1) / nic
-    _, receiver = np.unique(np.array(arrivals.dst_host, dtype=object)[rows], return_inverse=True)
-    return min(companions(receiver, arrivals.start_s[rows] + lead_s), 1.0)
+def usual_burstiness(
+    arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float], packet_bytes: float
+) -> float:
+    """The share of unseen messages that start with one seen, as the latest starts of those seen suggest.
+
+    Messages in bursts of one size apart: each of those bursts gets its own.
+    """
+    in_burst, _ = _bursts_of_one_size(arrivals, nic_bytes_per_s, _usual_spacing(arrivals), packet_bytes)
+    few = np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES) & ~in_burst
+    seen = arrivals.take(np.flatnonzero(few)[-_MOST_COMPARED:])
+    _, receiver = np.unique(np.array(seen.dst_host, dtype=object), return_inverse=True)
+    return min(companions(receiver, _first_samples(seen, nic_bytes_per_s)[1]), 1.0)
 
 
 def _batches(

@@ -10,10 +10,13 @@ Silverman and others 1990) keeps what the first guess says, a power of the size 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import poisson
 
 STEPS_PER_DECADE = 8
 _MOST_STEPS = 300
@@ -23,6 +26,9 @@ _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing
 _FALLING_POWER = 2.0
 _SHARPEST = 100.0  # samples that tell a size to a tenth
 _KERNEL = (0.08, 0.84, 0.08)
+_FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
+_ONE_SIZE_WITHIN = 1.3  # times the variance of one size; exponential sizes have 1.4 to 2 times as much
+_TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of other messages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +93,34 @@ def fit_sizes(
         if settled:
             break
     return SizeFit(spacing_bytes, size, carried / size)
+
+
+def one_size(
+    n_samples: NDArray[np.int64], spacing_bytes: float, least_bytes: float
+) -> tuple[SizeFit, NDArray[np.bool_]] | None:
+    """The one size of all messages but a few large ones, if sampling alone explains how their samples differ,
+    and which messages are of it.
+
+    ``n_samples`` [i]: 1 or more. None where they differ more, or are too few to tell, or leave too few
+    samples. Seen counts have a Poisson distribution without its zero: mean m ÷ (1 − e^−m), variance
+    mean · (1 + m − mean).
+    """
+    kept, m = n_samples, math.inf
+    for _ in range(_TRIMS):
+        mean = float(kept.mean()) if len(kept) else 1.0
+        if len(kept) < _FEW or mean <= 1.0 + _LEAST_MEAN / 2.0:  # m ÷ (1 − e^−m) is 1 + m/2 for a small m
+            return None
+        m = float(brentq(lambda one, of=mean: one + of * np.expm1(-one), _LEAST_MEAN / 2.0, mean))
+        typical = kept <= poisson.isf(_UNTYPICAL, m)
+        if typical.all():
+            break
+        kept = kept[typical]
+    few_left_out = len(kept) >= (1.0 - _MOST_LEFT_OUT) * len(n_samples)
+    if not few_left_out or float(kept.var()) > _ONE_SIZE_WITHIN * mean * (1.0 + m - mean):
+        return None
+    size = np.array([max(m * spacing_bytes, least_bytes)])
+    fit = SizeFit(spacing_bytes, size, np.array([len(kept) / -np.expm1(-m)]))
+    return fit, n_samples <= int(kept.max())
 
 
 def _poisson(count: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

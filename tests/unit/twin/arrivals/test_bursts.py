@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twin.arrivals.bursts import alike, companions, evened, started_together
+from twin.arrivals.bursts import alike, companions, evened, members, started_together
 
 
 def bursts(size: int, seen: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -30,6 +30,16 @@ def test_starts_by_chance_are_no_companions(count: int) -> None:
 
 def test_bursts_to_different_receivers_are_none() -> None:
     assert companions(np.arange(500), np.repeat(np.arange(50) * 1e-3, 10)) == 0.0
+
+
+def test_members_of_bursts_are_told_from_messages_alone() -> None:
+    receiver, at_s = bursts(12, 0.6, 1)
+    rng = np.random.default_rng(2)
+    alone = rng.integers(20, size=600), rng.uniform(0, 0.06, 600)
+    found = members(np.concatenate((receiver, alone[0])), np.concatenate((at_s, alone[1])))
+    assert found[: len(receiver)].mean() > 0.95
+    assert found[len(receiver) :].mean() < 0.15
+    assert not members(*alone).any(), "by chance"
 
 
 def test_bursts_that_differ_by_sampling_alone_are_taken_to_be_alike() -> None:

@@ -88,28 +88,63 @@ def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along()
     assert found[len(other) + 1] == pytest.approx(5e6, rel=0.5)
 
 
-def test_bursts_are_joined_by_those_that_nobody_saw() -> None:
+def incast(size: np.ndarray | float, one_in: int) -> FlowArrivals:
+    """150 bursts of 16 messages to four receivers in turn, one every 300 µs."""
     rng = np.random.default_rng(2)
     start = np.repeat(np.arange(150) * 3e-4, 16) + rng.uniform(0, 5e-6, 150 * 16)
     receiver = np.repeat(np.arange(150) % 4, 16)
-    seen = sampled(np.full(len(start), 1.3e5), start, 256, receiver=receiver)
-    assert usual_burstiness(seen, NICS) == 1.0
+    return sampled(np.broadcast_to(size, start.shape), start, one_in, receiver=receiver)
+
+
+def near(found: FlowArrivals) -> float:
+    """The share of bytes that leave within 50 µs of a burst's begin."""
+    close = np.mod(found.start_s + 1e-5, 3e-4) < 6e-5
+    return float(found.wire_bytes[close].sum() / found.wire_bytes.sum())
+
+
+def test_bursts_are_joined_by_those_that_nobody_saw() -> None:
+    seen = incast(np.random.default_rng(3).pareto(1.2, 150 * 16) * 3e4 + 2e4, 256)
+    assert usual_burstiness(seen, NICS, PACKET) == 1.0
     together, apart = (undone(seen, burstiness).arrivals for burstiness in (1.0, 0.0))
-
-    def near(found: FlowArrivals) -> float:
-        """The share of bytes that leave within 50 µs of a burst's begin."""
-        close = np.mod(found.start_s + 1e-5, 3e-4) < 6e-5
-        return float(found.wire_bytes[close].sum() / found.wire_bytes.sum())
-
-    assert near(together) > 0.9
-    assert near(apart) < 0.75
+    assert near(together) > near(apart) + 0.15
     to = np.array(together.dst_host)[together.n_samples == 0]
     assert len(set(to)) == 4
 
 
+def test_bursts_of_one_size_are_found_whole() -> None:
+    seen = incast(1.3e5, 128)
+    assert usual_burstiness(seen, NICS, PACKET) == 0.0, "nothing is left to start together"
+    model = undone(seen)
+    found = model.arrivals
+    assert near(found) > 0.97
+    assert np.isclose(found.wire_bytes, 1.3e5, rtol=0.15).mean() > 0.98
+    assert len(found) == pytest.approx(150 * 16, rel=0.15)
+    assert model.unseen == np.count_nonzero(found.n_samples == 0)
+    _, burst = np.unique(np.round(found.start_s / 3e-4), return_inverse=True)
+    carried = np.bincount(burst, found.wire_bytes)
+    assert np.std(carried) < 0.15 * np.mean(carried), "sampling alone made them differ"
+
+
+def test_other_messages_between_bursts_stay_as_they_are() -> None:
+    bursts, apart = incast(1.3e5, 64), poisson(400, 2e6, 64)
+    both = FlowArrivals(
+        bursts.src_host + apart.src_host,
+        bursts.dst_host + apart.dst_host,
+        *(
+            np.concatenate((getattr(bursts, name), getattr(apart, name)))
+            for name in ("path", "wire_bytes", "start_s", "last_s", "sent_bytes", "n_samples")
+        ),
+    )
+    found = undone(both).arrivals.wire_bytes
+    large = found[found > 5e5]
+    assert len(large) == pytest.approx(400, rel=0.05)
+    assert large.sum() == pytest.approx(400 * 2e6, rel=0.05)
+    assert found.sum() == pytest.approx(400 * 2e6 + 150 * 16 * 1.3e5, rel=0.05)
+
+
 def test_starts_by_chance_are_not_bursty() -> None:
-    assert usual_burstiness(poisson(5000, 2e5, 64), NICS) == 0.0
-    assert usual_burstiness(poisson(0, 2e5, 64), NICS) == 0.0
+    assert usual_burstiness(poisson(5000, 2e5, 64), NICS, PACKET) == 0.0
+    assert usual_burstiness(poisson(0, 2e5, 64), NICS, PACKET) == 0.0
 
 
 def test_smoother_means_more_and_smaller_messages() -> None:

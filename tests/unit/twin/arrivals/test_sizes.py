@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.twin.arrivals.sampled import PACKET
-from twin.arrivals.sizes import SizeFit, fit_sizes
+from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
 
 
 def counts(wire_bytes: np.ndarray, spacing: float, seed: int = 1) -> np.ndarray:
@@ -82,3 +82,28 @@ def test_quantiles_rise_and_stay_on_the_grid() -> None:
     assert np.all(np.diff(found) >= 0)
     assert found[0] >= PACKET / 1.2
     assert found[-1] <= 1.2 * fit.size_bytes[-1]
+
+
+@pytest.mark.parametrize("samples_each", [0.5, 1.0, 5.0])
+def test_one_size_is_found_among_a_few_larger_messages(samples_each: float) -> None:
+    spacing = 64 * PACKET
+    n = counts(np.full(2000, samples_each * spacing), spacing)
+    larger = np.arange(8, 15)
+    found = one_size(np.concatenate((n, np.repeat(larger, 1 + len(n) // 400))), spacing, PACKET)
+    assert found is not None
+    fit, of_it = found
+    assert fit.size_bytes[0] == pytest.approx(samples_each * spacing, rel=0.15)
+    assert fit.messages[0] == pytest.approx(2000, rel=0.15)
+    assert of_it[: len(n)].mean() > 0.98
+    assert fit.unseen[0] == pytest.approx(2000 - len(n), rel=0.3)
+
+
+@pytest.mark.parametrize("count", [0, 20, 3000])
+def test_many_sizes_and_few_messages_are_not_one_size(count: int) -> None:
+    spacing = 64 * PACKET
+    size = np.random.default_rng(1).exponential(2 * spacing, count)
+    assert one_size(counts(size, spacing), spacing, PACKET) is None
+
+
+def test_single_samples_do_not_tell_one_size() -> None:
+    assert one_size(np.ones(500, np.int64), 64 * PACKET, PACKET) is None
