@@ -249,7 +249,9 @@ class TuningSettings(Section):
     factor of two; None: any), and moves no value by more than the factor ``max_step`` (None: any).
 
     Candidates are judged over ``moments`` windows of ``moment_s`` seconds (longer where few reports arrive)
-    from the last ``moments_over_s``, as long as traffic stays the same; 1: over the newest window alone.
+    from the last ``moments_over_s``, as long as traffic stays the same; 1: over the newest window alone. The
+    best then run on ``long_moment_s`` of up to four of them, which decide: what a watermark costs elephants
+    shows in full only as they pile up. Not where messages wait for others, as a collective's do.
     A round takes about ``budget_s`` on two cores: where all of a fabric of 128 hosts or more would take
     longer, candidates are compared on slices of it, and only the best on the whole.
     """
@@ -264,6 +266,7 @@ class TuningSettings(Section):
     max_step: float | None = Field(default=None, gt=1)
     moments: int = Field(default=8, ge=1, le=64)
     moment_s: float = Field(default=0.01, gt=0, le=1)
+    long_moment_s: float = Field(default=0.1, ge=0, le=1)
     moments_over_s: float = Field(default=300.0, gt=0)
     budget_s: float = Field(default=_SEARCH.budget_s, gt=0)
     keep: int = Field(default=100, ge=1)

@@ -20,10 +20,10 @@ from settings.errors import InputError
 # as long to leave, and small messages wait behind it.
 FABRIC = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
 TRAFFIC = "websearch:0.6,incast:12:each_bytes=64KB:period=1ms"
-PACE = 0.004  # simulated seconds a second: a window in six seconds, and cores left for rounds
+PACE = 0.004  # simulated seconds a second: a window from one round to the next, and cores left for rounds
 DURATION_S = 14.4  # an hour at that pace
 PERIOD_S = 1e-3
-PERIODS = 24
+PERIODS = 60
 ROUND_EVERY_S = 15.0
 
 

@@ -2,7 +2,8 @@
 
 One window of some milliseconds says little of heavy-tailed traffic: on unchanging traffic the answer would
 change from round to round. So the replayed part of earlier windows is kept, spread over some minutes, for as
-long as load, classes and fan-in stay what they were.
+long as load, classes and fan-in stay what they were. Candidates are compared over the beginning of each, and
+the best then over all of the newest: what a watermark costs elephants shows in full only as they pile up.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from telemetry.settings import NS_PER_S
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import EgressPort
 from twin.arrivals.from_telemetry import REPLAY_S
+from twin.arrivals.waiting import waiting_share
 from twin.scenario import Scenario
 from twin.units import bytes_text, percent_text
 
@@ -27,6 +29,8 @@ _SAME_RATIO = math.log(2.0)
 _SAME_SHARES = 0.35
 _FEW_MOMENTS = 3  # fewer show little of how much they differ: twice as much is allowed then
 _LEAST_REPORTS = 1_000
+_MOST_WAITING = 0.5  # of large messages' bytes, for a replay of long moments: it would pile waiting ones up
+_LONG, MOST_LONG = 2.0, 4  # times as long as what all candidates are compared over; moments of that length
 _Name = tuple[str, str | None, str, int]
 _CLASS_WORDS = {
     FlowClass.ELEPHANT: "elephants",
@@ -91,46 +95,88 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The replayed part of one window: ``at_s`` by the service's clock, the rest by telemetry's."""
+    """The replayed part of one window: ``at_s`` by the service's clock, the rest by telemetry's.
+
+    Candidates are compared over its first ``look_s`` seconds.
+    """
 
     scenario: Scenario
     at_s: float
     end_ns: int
+    look_s: float
 
     @property
     def begin_ns(self) -> int:
         return self.end_ns - round(self.scenario.duration_s * NS_PER_S)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it is worth a second look."""
+        return self.scenario.duration_s >= _LONG * self.look_s
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Candidates are compared over the first ``look_s`` seconds of one of ``length_s``; None: over all of
+    as much as a round replays alone.
+    """
+
+    look_s: float | None
+    length_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a round judges on, the newest first: candidates over ``moments``, the leaders then over ``long``
+    stretches of the newest of them, if any; ``traffic_s`` seconds together.
+    """
+
+    moments: tuple[Scenario, ...]
+    traffic_s: float
+    long: tuple[Scenario, ...] = ()
+
 
 class Moments:
-    """At most ``count`` moments of ``moment_s`` seconds from the last ``over_s``, spread over them.
+    """At most ``count`` moments from the last ``over_s``, spread over them; ``moment_s`` seconds of each for
+    all candidates, ``long_s`` for the leaders.
 
     Longer moments are fewer: a round replays ``count`` × ``moment_s`` seconds of traffic, or its newest
     moment alone. Use from one thread at a time.
     """
 
-    def __init__(self, count: int, *, moment_s: float, over_s: float) -> None:
+    def __init__(self, count: int, *, moment_s: float, long_s: float, over_s: float) -> None:
         self._count = count
         self._moment_s = moment_s
+        self._long_s = long_s
         self._over_s = over_s
         self._kept: list[Moment] = []
         # Of every round, with its time: those of the moments kept would miss what was thinned out.
         self._regimes: deque[tuple[float, Regime]] = deque(maxlen=2 * count)
 
-    def length_s(self, state: NetworkState) -> float | None:
-        """How much of a window's end is the newest moment; None: as much as a round replays alone.
+    def extent(self, state: NetworkState) -> Extent:
+        """How much of a window's end is the newest moment.
 
-        That is where no earlier moment is kept, and of never-ending flows, which need as long to settle. Few
-        reports need longer to show what there is.
+        Few reports need longer to show what there is, never-ending flows to settle. Where large messages do
+        not wait for others, a long moment shows what becomes of them.
         """
         endless = np.isinf(state.arrivals.wire_bytes)
         sent = state.arrivals.sent_bytes
         if sent[endless].sum() > 0.5 * sent.sum():
-            return None
+            return Extent(None, None)
         reports_per_s = state.n_reports / max(state.duration_s, 1e-9)
-        length_s = min(max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9)), REPLAY_S)
-        begin_ns = state.window_end_ns - round(length_s * NS_PER_S)
-        return length_s if any(one.end_ns <= begin_ns for one in self._kept) else None
+        look_s = min(max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9)), REPLAY_S)
+        begin_ns = state.window_end_ns - round(look_s * NS_PER_S)
+        before = [one.end_ns for one in self._kept if one.end_ns <= begin_ns]
+        if not before:
+            look_s = REPLAY_S
+        free_s = (state.window_end_ns - max(before)) / NS_PER_S if before else math.inf
+        shown_s = state.duration_s - float(state.arrivals.start_s.min(initial=state.duration_s))
+        long_s = min(self._long_s, free_s, shown_s)
+        if long_s <= look_s:
+            return Extent(look_s, look_s)
+        nic = {port.node: port.rate_bytes_per_s for port in state.topology.ports if port.port is None}
+        waiting = waiting_share(state.arrivals, nic)
+        return Extent(look_s, look_s if waiting is None or waiting > _MOST_WAITING else long_s)
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:
         """Drops what is too old, and everything where the traffic changed: then says how."""
@@ -143,33 +189,36 @@ class Moments:
         self._regimes.append((now_s, regime))
         return changed
 
-    def to_judge(self, newest: Scenario, state: NetworkState) -> tuple[Scenario, ...]:
-        """``newest``, of the window of ``state``, and earlier moments, the newest first, on common ports.
+    def to_judge(self, newest: Scenario, look_s: float | None, state: NetworkState) -> Judged:
+        """``newest``, of the window of ``state``, and earlier moments, on common ports.
 
         All monitor what ``newest`` monitors. Left out are moments whose declared ports are no longer as they
         were; rates of a discovered topology are estimates: the newest count.
         """
-        begin_ns = state.window_end_ns - round(newest.duration_s * NS_PER_S)
-        left_s = self._count * self._moment_s - newest.duration_s
+        this = self._moment(newest, look_s, state, 0.0)
+        left_s = self._count * self._moment_s - this.look_s
         ports = _named(newest.ports)
-        chosen = [newest]
+        chosen = [this]
         for one in reversed(self._kept):
-            scenario = one.scenario
-            fits = scenario.duration_s <= left_s + 1e-9 and len(chosen) < self._count
-            named = _named(scenario.ports)
+            fits = one.look_s <= left_s + 1e-9 and len(chosen) < self._count
+            named = _named(one.scenario.ports)
             same = all(ports.get(name, port) == port for name, port in named.items())
-            if fits and (same or not state.topology_declared) and one.end_ns <= begin_ns:
+            if fits and (same or not state.topology_declared) and one.end_ns <= this.begin_ns:
                 ports = ports | {name: port for name, port in named.items() if name not in ports}
-                chosen.append(scenario)
-                left_s -= scenario.duration_s
+                chosen.append(one)
+                left_s -= one.look_s
         # A window need not show every port of a discovered topology.
         every = tuple(ports.values())
         place = {name: at for at, name in enumerate(ports)}
-        return tuple(_on_ports(one, every, place, newest.monitored) for one in chosen)
+        whole = [_on_ports(one.scenario, every, place, newest.monitored) for one in chosen]
+        looks = tuple(scenario.until(one.look_s) for scenario, one in zip(whole, chosen, strict=True))
+        long = [at for at, one in enumerate(chosen) if one.is_long and this.is_long][:MOST_LONG]
+        traffic_s = sum((whole if at in long else looks)[at].duration_s for at in range(len(chosen)))
+        return Judged(looks, traffic_s, tuple(whole[at] for at in long))
 
-    def keep(self, scenario: Scenario, state: NetworkState, now_s: float) -> None:
+    def keep(self, scenario: Scenario, look_s: float | None, state: NetworkState, now_s: float) -> None:
         """Adds a round's newest moment, instead of one it overlaps; thins out where they are dense."""
-        new = Moment(scenario, now_s, state.window_end_ns)
+        new = self._moment(scenario, look_s, state, now_s)
         self._kept = [one for one in self._kept if one.end_ns <= new.begin_ns]
         self._kept.append(new)
         if len(self._kept) > self._count:
@@ -178,6 +227,11 @@ class Moments:
                 for place in range(1, len(self._kept) - 1)
             ]
             del self._kept[min(gaps)[1] if gaps else 0]
+
+    @staticmethod
+    def _moment(scenario: Scenario, look_s: float | None, state: NetworkState, now_s: float) -> Moment:
+        length_s = scenario.duration_s
+        return Moment(scenario, now_s, state.window_end_ns, min(look_s or length_s, length_s))
 
 
 def _named(ports: Sequence[EgressPort]) -> dict[_Name, EgressPort]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from service.tuning.moments import Moments
+from service.tuning.moments import Extent, Judged, Moments
 from settings.errors import InputError
 from settings.validation import mistake
 from telemetry.decode.json import decode
@@ -74,7 +74,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """``scenario`` is the newest moment of traffic, of ``n_moments`` that last ``traffic_s`` together.
+    """``scenario`` is the newest moment of traffic, of ``n_moments`` that last ``traffic_s`` together;
+    candidates were compared over its first ``look_s``.
 
     ``measured_queue_bytes`` is over the newest moment, ``predicted_queue_bytes`` the incumbent's there; None
     where nothing was measured or predicted.
@@ -83,6 +84,7 @@ class RoundResult:
     recommendation: Recommendation
     state: NetworkState
     scenario: Scenario
+    look_s: float | None
     n_moments: int
     traffic_s: float
     predicted_queue_bytes: float | None
@@ -158,20 +160,22 @@ def run_round(
             progress(step)
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
-    replay_s = None if moments is None else moments.length_s(state)
+    extent = Extent(None, None) if moments is None else moments.extent(state)
     live = moments is not None
-    found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit, live=live)
-    newest, *earlier = (
-        [found.scenario]
+    found = rebuilt(state, ask.fabric, running, replay_s=extent.length_s, limit=ask.residual_limit, live=live)
+    judged = (
+        Judged((found.scenario,), found.scenario.duration_s)
         if moments is None or found.failure is not None
-        else moments.to_judge(found.scenario, state)
+        else moments.to_judge(found.scenario, extent.look_s, state)
     )
+    newest, *earlier = judged.moments
     problem = TuningProblem(
         scenario=newest,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
         earlier=tuple(earlier),
+        long=judged.long,
         standing=standing(running),
         notes=found.notes,
         unlike=found.failure,
@@ -183,15 +187,16 @@ def run_round(
     measured = found.measured_bytes
     if measured is None:
         measured = measured_queue_bytes(state, found.scenario)
-    elif earlier:
+    elif earlier or judged.long:
         predicted = found.predicted_bytes
     enter("")
     return RoundResult(
         recommendation=answer,
         state=state,
         scenario=found.scenario,
+        look_s=extent.look_s,
         n_moments=len(problem.moments),
-        traffic_s=sum(one.duration_s for one in problem.moments),
+        traffic_s=judged.traffic_s,
         predicted_queue_bytes=predicted if predicted is not None and math.isfinite(predicted) else None,
         measured_queue_bytes=measured,
         stage_s=dict(stage_s),

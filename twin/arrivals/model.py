@@ -78,7 +78,7 @@ def modelled(
     Sizes are fitted to all of the window's. ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full
     packet on the wire. The same arrivals give the same messages, in any process.
     """
-    spacing = _usual_spacing(arrivals)
+    spacing = usual_spacing(arrivals)
     in_burst, size = _bursts_of_one_size(arrivals, nic_bytes_per_s, spacing, packet_bytes)
     rng = np.random.default_rng(0)
     found = _modelled_apart(
@@ -138,11 +138,11 @@ def _modelled_apart(
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
     _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & (seen.start_s > since_s)), fit, rng)
-    nic, first_s = _first_samples(seen, nic_bytes_per_s)
+    nic, first_s = first_samples(seen, nic_bytes_per_s)
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, _RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * _RUNNING_FROM_S))
-    for batch, began_s in _batches(seen, first_s, running):
+    for batch, began_s in batches(seen, first_s, running):
         start[batch] = max(began_s, since_s + 2 * _RUNNING_FROM_S)
         ended = batch[finite[batch]]
         if alike(seen.n_samples[ended]):
@@ -188,7 +188,7 @@ def _modelled_bursts(
     """Messages of bursts, all of one size: those seen, and to each burst as many as its samples stand for."""
     size, messages = float(fit.size_bytes[0]), float(fit.messages[0])
     unseen_of_seen = float(fit.unseen[0]) / (messages - float(fit.unseen[0]))
-    nic, first_s = _first_samples(seen, nic_bytes_per_s)
+    nic, first_s = first_samples(seen, nic_bytes_per_s)
     begins = np.maximum(first_s - size / (seen.n_samples + 1) / nic, since_s + 2 * _RUNNING_FROM_S)
     seen = replace(
         seen, wire_bytes=np.full(len(seen), size), start_s=begins, sent_bytes=np.full(len(seen), size)
@@ -222,7 +222,7 @@ def _bursts_of_one_size(
     rows = rows[arrivals.n_samples[rows] < MANY_SAMPLES][-_MOST_COMPARED:]
     of = arrivals.take(rows)
     _, receiver = np.unique(np.array(of.dst_host, dtype=object), return_inverse=True)
-    rows = rows[members(receiver, _first_samples(of, nic_bytes_per_s)[1])]
+    rows = rows[members(receiver, first_samples(of, nic_bytes_per_s)[1])]
     found = one_size(arrivals.n_samples[rows], spacing, packet_bytes)
     if found is None:
         return none, None
@@ -232,7 +232,7 @@ def _bursts_of_one_size(
     return in_burst, size
 
 
-def _first_samples(
+def first_samples(
     seen: FlowArrivals, nic_bytes_per_s: Mapping[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The line rate of each message's sender, and when its first sample left, which is known."""
@@ -256,14 +256,14 @@ def usual_burstiness(
 
     Messages in bursts of one size apart: each of those bursts gets its own.
     """
-    in_burst, _ = _bursts_of_one_size(arrivals, nic_bytes_per_s, _usual_spacing(arrivals), packet_bytes)
+    in_burst, _ = _bursts_of_one_size(arrivals, nic_bytes_per_s, usual_spacing(arrivals), packet_bytes)
     few = np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES) & ~in_burst
     seen = arrivals.take(np.flatnonzero(few)[-_MOST_COMPARED:])
     _, receiver = np.unique(np.array(seen.dst_host, dtype=object), return_inverse=True)
-    return min(companions(receiver, _first_samples(seen, nic_bytes_per_s)[1]), 1.0)
+    return min(companions(receiver, first_samples(seen, nic_bytes_per_s)[1]), 1.0)
 
 
-def _batches(
+def batches(
     seen: FlowArrivals, first_s: NDArray[np.float64], running: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.int64], float]]:
     """The rows of messages that one sender began together, and when."""
@@ -275,7 +275,7 @@ def _batches(
     return [(rows[batch], at) for batch, at in started_together(sender, first_s[rows], spacing_s)]
 
 
-def _usual_spacing(arrivals: FlowArrivals) -> float:
+def usual_spacing(arrivals: FlowArrivals) -> float:
     """Bytes between two samples, as half of all bytes were sampled at or below."""
     if not len(arrivals):
         return 0.0

@@ -102,6 +102,23 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
     return Plan(looks, n_slices=n_slices, n_whole=n_whole, notes=(note,))
 
 
+def long_moments(
+    long: Sequence[Scenario], settings: SearchSettings
+) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
+    """As many of the newest ``long`` moments as the budget allows the leaders to run on, and a note of it."""
+    if not long:
+        return (), ()
+    # Leaders run before the second draw and after it, until the best is among those that ran.
+    each_s = np.cumsum(4 * settings.leaders * np.array(_work_s(long)))
+    count = int(np.count_nonzero(each_s <= WHOLE_SHARE * CORES * settings.budget_s))
+    if not count:
+        return (), (
+            "Elephants may pile up more than predicted: long moments would take longer than the budget.",
+        )
+    ran = duration_text(sum(one.duration_s for one in long[:count]))
+    return tuple(long[:count]), (f"The leaders ran on {ran} of traffic, which decided.",)
+
+
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:
     """Fewer candidates on fewer moments of everything, as the budget allows; ``why`` no slices."""
     search_s = SEARCH_SHARE * CORES * settings.budget_s

@@ -22,8 +22,9 @@ class TuningProblem:
     """A scenario, the watermark that runs on it now, and the base the draws are biased around.
 
     ``earlier`` are other moments of the same fabric's traffic, the newest first, with the same ports and
-    monitored ports: candidates are judged over all of them. ``standing`` is what was recommended before: it
-    stays the answer until another is surely better by the margin.
+    monitored ports: candidates are judged over all of them. ``long`` are longer stretches of some moments,
+    the newest first: the leaders run on these too, and they decide. ``standing`` is what was recommended
+    before: it stays the answer until another is surely better by the margin.
     ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
     ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` are passed on with the
     recommendation. ``unlike``: why the scenario is not like the network, so that nothing can be recommended.
@@ -35,6 +36,7 @@ class TuningProblem:
     base: Watermark
     dominant_class: str
     earlier: tuple[Scenario, ...] = ()
+    long: tuple[Scenario, ...] = ()
     standing: Watermark | None = None
     pfc: bool | None = None
     notes: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ class TuningProblem:
 
     def __post_init__(self) -> None:
         lambda_for(self.dominant_class)
-        for moment in self.earlier:
+        for moment in (*self.earlier, *self.long):
             if (moment.ports, moment.monitored) != (self.scenario.ports, self.scenario.monitored):
                 raise ParameterError(
                     "earlier moment",

@@ -24,7 +24,7 @@ from twin.search.candidates import (
 )
 from twin.search.conclusion import recommend
 from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
-from twin.search.looks import Plan, fewer, look
+from twin.search.looks import Plan, fewer, long_moments, look
 from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
@@ -85,10 +85,17 @@ def tune(
         if not slices:
             problem = replace(problem, earlier=problem.moments[1 : len(looks.looks)])
         parts = [slices] if slices else split_moments(problem.moments, settings.max_parts)
-        newest = problem.moments[: looks.n_whole]
-        runs = [incumbent[at] for at in range(looks.n_whole)]
-        whole = WholeRuns(newest, files, settings, seed, runs)
-        with shipped([scenario for moments in parts for scenario in moments]) as part_files:
+        scenarios = [scenario for moments in parts for scenario in moments]
+        # Parts would each need their own.
+        long, note = long_moments(problem.long, settings) if len(parts) == 1 and not slices else ((), ())
+        with shipped([*scenarios, *long]) as part_files:
+            if long:
+                looks = replace(looks, notes=(*looks.notes, *note))
+                whole = WholeRuns("long moments", long, part_files[len(scenarios) :], settings, seed)
+            else:
+                newest = problem.moments[: looks.n_whole]
+                runs = [incumbent[at] for at in range(looks.n_whole)]
+                whole = WholeRuns("whole fabric", newest, files, settings, seed, runs)
             round_ = _Round(problem, settings, seed, workers, report, looks, parts, part_files, files, whole)
             return round_.run(version)
 
@@ -172,6 +179,8 @@ class _Round:
             self._predict(traffic.name(self._n_moments), alive, rung, self._seeds[:1])
             if rung < self._last_rung:
                 alive = self._survivors(alive, rung)
+        if self._decides_on_long:
+            self._confirm(attempts=2)  # what short moments say of elephants would draw to the wrong place
         self._draw_closer(alive)
         confirmed = frozenset(self._confirm())
         first = Decision(self._scores(self._gains()), confirmed, (confirmed,) * len(self._parts))
@@ -217,6 +226,7 @@ class _Round:
             n_parts=len(self._parts),
             incumbent=_INCUMBENT,
             standing=self._problem.standing,
+            first_saw_more=bool(self._whole),
             first_seeds=self._seeds,
             second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
             predict=self._predict_apart,
@@ -232,11 +242,19 @@ class _Round:
         seeds, most, moments = self._settings.seeds, self._settings.most_seeds, self._n_moments
         return math.ceil(seeds / moments), max(math.ceil(most / moments), min(most, 2))
 
+    @property
+    def _decides_on_long(self) -> bool:
+        return bool(self._whole) and self._looks.n_slices == 1
+
     def _standing(self) -> list[int]:
         """The candidate recommended before, which must be confirmed to stay."""
         watermarks = [one.watermark for one in self._ledger.proposals]
         standing = self._problem.standing
         return [watermarks.index(standing)] if standing in watermarks else []
+
+    def _known_far_and_wide(self) -> list[int]:
+        """The vendors' settings, from low to high: the others' gains move with those near them."""
+        return [at for at, one in enumerate(self._ledger.proposals) if one.origin is Origin.VENDOR]
 
     def _survivors(self, alive: Sequence[int], rung: int) -> list[int]:
         """The better share: the best over all parts, the best of each part, the incumbent."""
@@ -257,10 +275,12 @@ class _Round:
     def _draw_closer(self, alive: Sequence[int]) -> None:
         if self._settings.narrowed == 0:
             return
-        order = rank(self._scores_at(alive, self._last_rung).fleet, near_tie=0.0)
-        order = order[: self._settings.neighbourhoods]
+        if self._decides_on_long:
+            order = rank(self._scores(self._gains()).fleet, near_tie=0.0).tolist()
+        else:
+            order = [alive[row] for row in rank(self._scores_at(alive, self._last_rung).fleet, near_tie=0.0)]
         known = self._ledger.proposals
-        near = [known[alive[row]] for row in order]
+        near = [known[number] for number in order if number in alive][: self._settings.neighbourhoods]
         sampler = NarrowedSampler([one.watermark for one in near], self._settings.bounds)
         drawn = fill(
             known,
@@ -272,7 +292,7 @@ class _Round:
         )
         self._predict("narrowed", self._ledger.extend(drawn), self._last_rung, self._seeds[:1])
 
-    def _confirm(self) -> list[int]:
+    def _confirm(self, attempts: int = _CONFIRMATIONS) -> list[int]:
         """Runs the leaders under every seed until the best is among them; returns all that ran so.
 
         More seeds move scores, so a candidate with one seed, or dropped early, may come to the front: it runs
@@ -280,7 +300,7 @@ class _Round:
         """
         settings = self._settings
         confirmed: list[int] = []
-        for attempt in range(_CONFIRMATIONS):
+        for attempt in range(attempts):
             scores = self._scores(self._gains())
             by_gain = settings.score == "gain"
             width = 0.0 if by_gain else tie_width(scores.fleet, settings.near_tie)
@@ -290,6 +310,8 @@ class _Round:
             leaders = order[: settings.leaders]
             if attempt == 0:
                 leaders = [_INCUMBENT, *self._standing(), *leaders]
+                if self._decides_on_long:
+                    leaders += self._known_far_and_wide()
                 if len(self._parts) > 1:
                     for part in scores.parts:
                         own = rank(part, incumbent=_INCUMBENT, near_tie=0.0 if by_gain else settings.near_tie)

@@ -55,7 +55,8 @@ class RoundSoFar:
 
     ``predict`` runs engines, ``confirm`` has the first engine run candidates under all its seeds, ``gain`` is
     that of a prediction over the incumbent's on a part in one moment, ``joined`` that over moments.
-    ``gains`` are the first engine's by part, ``score`` scores all candidates by those given.
+    ``gains`` are the first engine's by part, ``score`` scores all candidates by those given;
+    ``first_saw_more``: its leaders ran on more than ``moments``, and that decided.
     """
 
     moments: tuple[Scenario, ...]
@@ -64,6 +65,7 @@ class RoundSoFar:
     n_parts: int
     incumbent: int
     standing: Watermark | None
+    first_saw_more: bool
     first_seeds: tuple[int, ...]
     second_seeds: tuple[int, ...]
     predict: Callable[[str, Sequence[Asked]], list[list[Prediction]]]
@@ -243,7 +245,7 @@ class _Review:
     def _second_gains(self, part: int, first: Sequence[Gain]) -> dict[int, Gain]:
         """The second engine's gains on a part; those of less than all traffic moved as the first's are."""
         now = self._runs[part, self._so_far.incumbent]
-        partly = self._cut or len(self._moments) < len(self._so_far.moments)
+        partly = self._cut or self._so_far.first_saw_more or len(self._moments) < len(self._so_far.moments)
         found = {}
         for (at, row), runs in self._runs.items():
             if at == part:

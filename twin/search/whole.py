@@ -1,4 +1,7 @@
-"""Leaders' runs on the whole of a fabric that was searched in slices; they decide."""
+"""Leaders' runs on more than all candidates were compared on; they decide.
+
+That is the whole of a fabric that was searched in slices, or long moments that were searched at their start.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,29 @@ from twin.search.problem import SearchSettings
 from twin.watermark import Watermark
 from twin.workers.pool import Task
 
-STAGE = "whole fabric"
-
 
 class WholeRuns:
     """Predictions of the newest whole ``moments``, which ``files`` hold, by candidate number.
 
-    ``incumbent`` are the incumbent's, candidate 0. Without moments nothing runs and nothing changes.
+    ``incumbent`` are the incumbent's, candidate 0, where it has run. Without moments nothing runs and nothing
+    changes. ``stage`` names these runs.
     """
 
     def __init__(
         self,
+        stage: str,
         moments: Sequence[Scenario],
         files: Sequence[Path],
         settings: SearchSettings,
         seed: int,
-        incumbent: Sequence[Prediction],
+        incumbent: Sequence[Prediction] = (),
     ) -> None:
+        self._stage = stage
         self._moments = moments
         self._files = files
         self._settings = settings
         self._seed = seed
-        self._runs: dict[int, Sequence[Prediction]] = {0: incumbent} if moments else {}
+        self._runs: dict[int, Sequence[Prediction]] = {0: incumbent} if incumbent else {}
 
     def __bool__(self) -> bool:
         return bool(self._moments)
@@ -47,8 +51,8 @@ class WholeRuns:
         n_workers: int,
         predict: Callable[[str, Sequence[Task]], list[list[Prediction]]],
     ) -> None:
-        """Runs those that have not run, spread over the workers."""
-        fresh = [number for number in candidates if number not in self._runs]
+        """Runs those that have not run, and the incumbent, spread over the workers."""
+        fresh = [number for number in dict.fromkeys((0, *candidates)) if number not in self._runs]
         if not self or not fresh:
             return
         size = math.ceil(len(fresh) * len(self._moments) / max(n_workers, 1))
@@ -64,7 +68,7 @@ class WholeRuns:
             for moment, file in zip(self._moments, self._files, strict=False)
             for chunk in chunks
         ]
-        found = predict(STAGE, tasks)
+        found = predict(self._stage, tasks)
         for place, chunk in enumerate(chunks):
             by_moment = found[place :: len(chunks)]
             self._runs.update(zip(chunk, zip(*by_moment, strict=True), strict=True))
@@ -77,7 +81,7 @@ class WholeRuns:
 
     def decide(self, gains: list[Gain], watermarks: Sequence[Watermark], n_looks: int) -> list[Gain]:
         """Gains on the whole of those that ran there; the others' are moved as these near them were."""
-        if not self:
+        if not self._runs:
             return gains
         weights = [run.goodput_bytes_per_s * moment.duration_s for run, moment in self._incumbent]
         whole: Mapping[int, Gain] = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tuning.moments import Moments, Regime
-from telemetry.state import FlowClass, Incast, NetworkState
+from service.tuning.moments import MOST_LONG, Extent, Moments, Regime
+from telemetry.state import FlowArrivals, FlowClass, Incast, NetworkState
 from tests.unit.service.tuning.rounds import state
 from tests.unit.twin.fabrics import star
 
@@ -32,18 +32,19 @@ def window(end_s: float, *, load: float = 1.0, mice: float = 0.5, fan_in: int = 
 
 
 def moments(count: int = 4, **given_: float) -> Moments:
-    return Moments(count, **({"moment_s": 0.02, "over_s": 300.0} | given_))
+    return Moments(count, **({"moment_s": 0.02, "long_s": 0.0, "over_s": 300.0} | given_))
 
 
 def ends_of(kept: Moments, end_s: float = 1e6) -> list[float]:
     """When the moments end that a round at ``end_s`` looks at beside its own, told by their names."""
-    return [float(one.name) for one in kept.to_judge(star([(0, 1)]), window(end_s))[1:]]
+    judged = kept.to_judge(star([(0, 1)]), None, window(end_s))
+    return [float(one.name) for one in judged.moments[1:]]
 
 
 def after(kept: Moments, *ends_s: float) -> Moments:
     for end_s in ends_s:
         kept.saw(window(end_s), end_s)
-        kept.keep(star([(0, 1)], name=str(end_s)), window(end_s), end_s)
+        kept.keep(star([(0, 1)], name=str(end_s)), None, window(end_s), end_s)
     return kept
 
 
@@ -82,13 +83,13 @@ def test_a_round_does_not_look_at_what_overlaps_its_own() -> None:
 def test_all_moments_monitor_the_newest_ports() -> None:
     kept = after(moments(), 10, 20)
     newest = replace(star([(0, 1)]), monitored=(9,))
-    assert {one.monitored for one in kept.to_judge(newest, window(30))} == {(9,)}
+    assert {one.monitored for one in kept.to_judge(newest, None, window(30)).moments} == {(9,)}
 
 
 def test_moments_that_show_other_ports_come_on_those_of_all() -> None:
     kept = moments()
-    kept.keep(star([(5, 6)], n_hosts=7, name="wide"), window(10), 10)
-    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), window(30))
+    kept.keep(star([(5, 6)], n_hosts=7, name="wide"), None, window(10), 10)
+    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), None, window(30)).moments
     assert narrow.ports == wide.ports
     assert narrow.ports[:8] == star([(1, 2)], n_hosts=4).ports
     crossed = [
@@ -102,9 +103,9 @@ def test_moments_of_another_topology_are_left_out() -> None:
     kept = after(moments(), 10)
     slower = star([(0, 1)])
     slower = replace(slower, ports=tuple(replace(port, rate_bytes_per_s=1e9) for port in slower.ports))
-    (alone,) = kept.to_judge(slower, window(30))
+    (alone,) = kept.to_judge(slower, None, window(30)).moments
     assert alone.ports == slower.ports
-    found = kept.to_judge(slower, replace(window(30), topology_declared=False))
+    found = kept.to_judge(slower, None, replace(window(30), topology_declared=False)).moments
     assert [one.ports for one in found] == [slower.ports] * 2
 
 
@@ -115,16 +116,70 @@ def test_the_seconds_replayed_are_bounded() -> None:
 
 def test_few_reports_and_endless_flows_need_longer() -> None:
     kept = moments(moment_s=0.001)
-    kept.keep(star([(0, 1)]), window(WINDOW.window_start_ns / NS - 1), 0.0)
+    kept.keep(star([(0, 1)]), None, window(WINDOW.window_start_ns / NS - 1), 0.0)
     dense = replace(
         WINDOW, n_reports=10**9, arrivals=replace(WINDOW.arrivals, wire_bytes=np.ones(len(WINDOW.arrivals)))
     )
-    assert kept.length_s(dense) == 0.001
+    assert kept.extent(dense) == Extent(0.001, 0.001)
     rate = 100_000 * dense.duration_s
-    assert kept.length_s(replace(dense, n_reports=round(rate))) == pytest.approx(0.01)
-    assert kept.length_s(replace(dense, n_reports=1)) == 0.05
+    assert kept.extent(replace(dense, n_reports=round(rate))).look_s == pytest.approx(0.01)
+    assert kept.extent(replace(dense, n_reports=1)) == Extent(0.05, 0.05)
     endless = replace(dense.arrivals, wire_bytes=np.full(len(dense.arrivals), np.inf))
-    assert kept.length_s(replace(dense, arrivals=endless)) is None
+    assert kept.extent(replace(dense, arrivals=endless)) == Extent(None, None)
+
+
+class TestLongMoments:
+    """Of messages of 1 MB, one packet in 64 seen, from four senders to four receivers in turn."""
+
+    @staticmethod
+    def elephants(apart_s: float, jitter_s: float) -> NetworkState:
+        rng = np.random.default_rng(1)
+        count, sent, samples = 400, 1e6, 15
+        start_s = np.repeat(np.arange(count // 4) * apart_s, 4) + rng.uniform(0, jitter_s, count)
+        pair = np.tile(np.arange(4), count // 4)
+        return replace(
+            WINDOW,
+            n_reports=10**9,
+            arrivals=FlowArrivals(
+                src_host=tuple(f"h{one}" for one in pair),
+                dst_host=tuple(f"h{one}" for one in (pair + 1) % 4),
+                path=np.zeros(count, np.int32),
+                wire_bytes=np.full(count, sent),
+                start_s=start_s,
+                last_s=start_s + 0.9e-3,
+                sent_bytes=np.full(count, sent),
+                n_samples=np.full(count, samples),
+            ),
+        )
+
+    def kept(self) -> Moments:
+        kept = moments(moment_s=0.001, long_s=0.008)
+        kept.keep(star([(0, 1)]), None, window(WINDOW.window_start_ns / NS - 1), 0.0)
+        return kept
+
+    def test_transfers_that_do_not_wait_are_looked_at_for_longer(self) -> None:
+        assert self.kept().extent(self.elephants(apart_s=5e-3, jitter_s=4e-3)) == Extent(0.001, 0.008)
+
+    def test_each_after_the_one_before_would_pile_up(self) -> None:
+        assert self.kept().extent(self.elephants(apart_s=1e-3, jitter_s=1e-5)) == Extent(0.001, 0.001)
+
+    def test_they_do_not_reach_back_to_the_moment_before(self) -> None:
+        kept = moments(moment_s=0.001, long_s=10.0)
+        kept.keep(star([(0, 1)]), None, window(WINDOW.window_end_ns / NS - 0.004), 0.0)
+        found = kept.extent(self.elephants(apart_s=5e-3, jitter_s=4e-3))
+        assert found == Extent(0.001, pytest.approx(0.004, rel=1e-3))
+
+    def test_all_candidates_see_their_start_and_the_leaders_the_newest(self) -> None:
+        kept = moments(8, moment_s=0.005, long_s=0.02)
+        for end_s in (10, 20, 30, 40, 50):
+            kept.keep(star([(0, 1)], name=str(end_s)), 0.005, window(end_s), end_s)
+        judged = kept.to_judge(star([(0, 1)], name="60"), 0.005, window(60))
+        assert [one.duration_s for one in judged.moments] == [0.005] * 6
+        assert [one.name for one in judged.long] == ["60", "50", "40", "30"]
+        assert [one.duration_s for one in judged.long] == [0.02] * MOST_LONG
+        assert judged.traffic_s == pytest.approx(4 * 0.02 + 2 * 0.005)
+        short = kept.to_judge(star([(0, 1)], name="60"), 0.02, window(60))
+        assert short.long == (), "the newest is not long"
 
 
 class TestAChangeOfTraffic:
@@ -148,7 +203,7 @@ class TestAChangeOfTraffic:
         for end_s in range(10, 300, 5):
             swing = window(end_s, load=float(rng.lognormal(0.0, 0.2)), mice=float(rng.uniform(0.35, 0.65)))
             assert kept.saw(swing, end_s) is None
-            kept.keep(star([(0, 1)]), swing, end_s)
+            kept.keep(star([(0, 1)]), None, swing, end_s)
 
     def test_is_not_seen_where_traffic_always_swings(self) -> None:
         kept = moments(8)
@@ -156,7 +211,7 @@ class TestAChangeOfTraffic:
             swing = window(end_s, load=(1.0, 3.0)[place % 2])
             changed = kept.saw(swing, end_s)
             assert changed is None, (place, changed)
-            kept.keep(star([(0, 1)]), swing, end_s)
+            kept.keep(star([(0, 1)]), None, swing, end_s)
 
     @given(
         st.lists(

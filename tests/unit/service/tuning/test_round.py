@@ -58,7 +58,7 @@ def test_a_twin_that_does_not_show_what_was_measured_recommends_nothing() -> Non
 
 
 def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
-    moments = Moments(8, moment_s=0.01, over_s=300.0)
+    moments = Moments(8, moment_s=0.01, long_s=0.1, over_s=300.0)
     live = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers(), moments=moments)
     assert live.scenario.goes_on
     assert not SCENARIO.goes_on

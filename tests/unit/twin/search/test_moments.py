@@ -59,6 +59,44 @@ def test_from_four_moments_on_the_error_is_the_spread_between_them() -> None:
     assert found.score_error == pytest.approx(3.182 / 1.960 * np.std(gains, ddof=1) / 2.0, rel=1e-2)
 
 
+class TestLongMoments:
+    """Engines whose answer depends on how long they run: short moments mislead."""
+
+    LONG = tuple(star(COUPLED, duration_s=0.2 + 1e-4 * place) for place in range(2))
+
+    def ask(self, **changes: Any) -> Recommendation:
+        return one_round(problem(moments(4), long=self.LONG), shaky(**changes))
+
+    def test_the_leaders_run_on_them_and_they_decide(self) -> None:
+        answer = self.ask(margin=0.0)
+        alone = [scores(one_round(problem([one]), shaky())) for one in self.LONG]
+        won = answer.watermark
+        if any(won not in each for each in alone):
+            alone = [scores(one_round(problem([one], standing=won), shaky())) for one in self.LONG]
+        weights = [one.duration_s for one in self.LONG]
+        mean = np.average([each[won] for each in alone], weights=weights)
+        assert scores(answer)[won] == pytest.approx(mean, rel=1e-9, abs=1e-12)
+        assert answer.changes
+        assert "The leaders ran on 400 ms of traffic, which decided." in answer.notes
+
+    def test_what_is_shown_of_the_winner_is_of_them(self) -> None:
+        answer = self.ask(margin=0.0)
+        alone = one_round(problem([self.LONG[0]], standing=answer.watermark), shaky())
+        now = next(one for one in alone.candidates if one.watermark == INCUMBENT).prediction
+        assert answer.incumbent_prediction.queue_mean_bytes == pytest.approx(now.queue_mean_bytes, rel=0.02)
+
+    def test_the_same_answer_from_any_number_of_workers(self) -> None:
+        pool = ProcessWorkers(2)
+        try:
+            assert one_round(problem(moments(4), long=self.LONG), shaky(), workers=pool) == self.ask()
+        finally:
+            pool.close()
+
+    def test_of_another_fabric_they_are_refused(self) -> None:
+        with pytest.raises(ParameterError, match="moments are of one fabric"):
+            problem(moments(2), long=(star(APART, n_hosts=9),))
+
+
 def test_a_gain_over_more_moments_moves_less() -> None:
     many = moments(12)
     vendor = Watermark(5_000, 200_000, 0.01)

@@ -13,7 +13,7 @@ from bench.replay import fabric_under
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario, packet_hops
 from twin.search.gain import POLICIES, gain_over
-from twin.search.looks import HOP_S, LEAST_HOSTS, full_runs, plan
+from twin.search.looks import CORES, HOP_S, LEAST_HOSTS, WHOLE_SHARE, full_runs, long_moments, plan
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
@@ -129,6 +129,19 @@ class TestPlan:
         assert found.n_slices == 1
         assert "too few" in found.notes[0]
         assert found.candidates_share < 1.0
+
+
+class TestLongMoments:
+    def test_as_many_as_the_budget_allows_the_leaders(self, large: Scenario) -> None:
+        each_s = 4 * SETTINGS.leaders * HOP_S * packet_hops(large, large.duration_s)
+        for count in (4, 2, 0):
+            settings = replace(SETTINGS, budget_s=(count + 0.5) * each_s / (WHOLE_SHARE * CORES))
+            kept, (note,) = long_moments([large] * 4, settings)
+            assert len(kept) == count
+            assert ("decided" if kept else "longer than the budget") in note
+
+    def test_none_given_none_said(self) -> None:
+        assert long_moments([], SETTINGS) == ((), ())
 
 
 class TestRound:

@@ -1,0 +1,57 @@
+"""Which traffic waits: told from when its large messages begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from telemetry.state import FlowArrivals
+from tests.unit.twin.arrivals.sampled import HOSTS, NIC, PACKET, arrivals, sampled
+from twin.arrivals.waiting import waiting_share
+
+NICS = dict.fromkeys(HOSTS, NIC)
+MEGABYTE = 1e6
+
+
+def transfers(start_s: np.ndarray, one_in: int = 64) -> FlowArrivals:
+    return sampled(np.full(len(start_s), MEGABYTE), start_s, one_in)
+
+
+def test_transfers_that_start_by_chance_do_not_wait() -> None:
+    rng = np.random.default_rng(1)
+    share = waiting_share(transfers(np.sort(rng.uniform(0.0, 0.05, 400))), NICS)
+    assert share is not None
+    assert share < 0.3
+
+
+def test_transfers_of_a_pair_that_follow_each_other_wait() -> None:
+    lasting_s = MEGABYTE / NIC
+    start_s = np.arange(200) * lasting_s
+    n = np.full(200, 15)
+    found = arrivals(start_s, np.full(200, MEGABYTE), n, [0] * 200)
+    one_pair = replace(found, src_host=("h7",) * 200, last_s=start_s + 0.95 * lasting_s)
+    assert waiting_share(one_pair, NICS) == pytest.approx(1.0, abs=0.02)
+
+
+def test_messages_that_a_sender_begins_together_wait() -> None:
+    """As an all-to-all's do: from each of four senders sixteen at a time, every 5 ms."""
+    start_s = np.repeat(np.arange(10) * 5e-3, 64) + 1e-6 * np.tile(np.arange(64), 10)
+    share = waiting_share(transfers(start_s), NICS)
+    assert share is not None
+    assert share > 0.8
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        transfers(np.linspace(0.0, 0.05, 5)),
+        transfers(np.linspace(0.0, 0.05, 400), one_in=1024),
+        sampled(np.full(400, 2 * PACKET), np.linspace(0.0, 0.05, 400), 1),
+        arrivals(np.empty(0), np.empty(0), np.empty(0, np.int64), []),
+    ],
+    ids=["few", "seen too coarsely", "small", "none"],
+)
+def test_it_is_not_known_of_few_or_small_or_coarsely_seen_messages(seen: FlowArrivals) -> None:
+    assert waiting_share(seen, NICS) is None
