@@ -1,8 +1,8 @@
 """Runs the measuring modules beside this file and prints one table: ``python -m bench [MODULE ...]``.
 
-A measuring module is any ``bench/NAME.py`` with ``measure() -> Iterable[Figure]``. Each runs in a process of
-its own, so that none inherits another's threads, caches or warm-up; one that fails is a row that says so, and
-the others run.
+A measuring module is any below ``bench/`` with ``measure() -> Iterable[Figure]``, named as in imports, such
+as ``replay`` or ``telemetry.window``. Each runs in a process of its own, so that none inherits another's
+threads, caches or warm-up; one that fails is a row that says so, and the others run.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ OUT = HERE / "out"
 def modules() -> list[str]:
     """Names of the measuring modules: those whose source defines ``measure`` at its top level."""
     found = []
-    for path in sorted(HERE.glob("*.py")):
+    for path in sorted(HERE.rglob("*.py")):
         body = ast.parse(path.read_text("utf-8")).body
         if any(isinstance(node, ast.FunctionDef) and node.name == "measure" for node in body):
-            found.append(path.stem)
+            found.append(".".join(path.relative_to(HERE).with_suffix("").parts))
     return found
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import httpx
 
 from bench.figure import Figure
-from bench.ingest import served
+from bench.telemetry.ingest import served
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from tests.counterparts.pods import Pods
 

@@ -24,7 +24,7 @@ from telemetry.window.window import Window, WindowSettings
 from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, int_headers, packet, report_v2
 from tests.oracles.p4_one_by_one import decode_one_by_one
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 REFERENCE = HERE.parent / "tests" / "data" / "reference"
 OUT = HERE / "out" / "decode.json"
 GOAL_PER_S = 50_000

@@ -21,7 +21,7 @@ import httpx
 import numpy as np
 
 from bench.figure import Figure
-from bench.ingest import served
+from bench.telemetry.ingest import served
 from telemetry.encode.p4 import ReportColumns, datagram_v2, reports_v2
 
 GOAL_PER_S = 150_000

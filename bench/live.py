@@ -1,0 +1,231 @@
+"""What rounds on live traffic recommend and predict, against packets that run it for long.
+
+``python -m bench.live [TRAFFIC ...]`` prints a table. A packet fabric runs the vendor default; its INT
+reports (1 packet in 64) pass through the window, and a round of the service's defaults judges its last
+moments. Then packets run the same traffic under the watermark recommended, and under twelve that are known.
+Unlike the reference problems this traffic goes on: what a watermark costs elephants shows only as they pile
+up. Each takes minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bench.figure import Figure
+from bench.phases import STATICS
+from lab.demo.closed_loop import POLICY, measured
+from lab.demo.plan import VENDOR_DEFAULT
+from lab.documents import FiguresDocument
+from lab.figures import Stretch
+from lab.reports import EPOCH_NS, ReportWriter
+from lab.setup import AHEAD_S, LabOptions, LabParts, LeafSpine, lab_parts
+from service.tuning.moments import Moments
+from service.tuning.round import Ask, RoundResult, rebuilt, run_round
+from service.tuning.round import Fabric as FabricFacts
+from settings.model import TuningSettings
+from telemetry.decode.json import decode
+from telemetry.settings import NS_PER_S, WindowSettings
+from telemetry.state import NetworkState
+from telemetry.window.window import Window
+from twin.dcqcn import preset
+from twin.packet.fabric import Fabric
+from twin.packet.results import Results
+from twin.prediction import Prediction
+from twin.search.gain import POLICIES, gain_over
+from twin.search.problem import SearchSettings
+from twin.watermark import Watermark
+from twin.workers.pool import Workers, make_workers
+
+SEED = 1
+SAMPLING = 1 / 64
+WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.25, 0.42
+PERIOD_NS, N_PERIODS = 1_000_000, 100
+LENGTHS_S = (0.0, TuningSettings().long_moment_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A fabric, its traffic as ``ecntwin lab`` takes it, and the preset of its NICs."""
+
+    fabric: LeafSpine
+    traffic: str
+    dcqcn: str = "paper"
+
+    def parts(self, duration_s: float) -> LabParts:
+        options = LabOptions(
+            leaf_spine=self.fabric, traffic=self.traffic, duration_s=duration_s, seed=SEED, dcqcn=self.dcqcn
+        )
+        return lab_parts(options)
+
+
+_WIDE = LeafSpine(leaves=4, spines=2, hosts=4, uplink_gbps=200.0)
+TRAFFIC = MappingProxyType(
+    {
+        "web search 0.3": Live(LeafSpine(), "websearch:0.3"),
+        "web search 0.5, vendor clocks": Live(LeafSpine(uplink_gbps=400.0), "websearch:0.5", "vendor"),
+        "data mining 0.5": Live(LeafSpine(uplink_gbps=400.0), "data-mining:0.5"),
+        "Hadoop 0.3 and incast": Live(_WIDE, "hadoop:0.3,incast:10:each_bytes=64KB:period=500us"),
+        "the served demo": Live(
+            LeafSpine(rate_gbps=25.0, uplink_gbps=100.0),
+            "websearch:0.6,incast:12:each_bytes=64KB:period=1ms",
+        ),
+        "transfers one after the other": Live(
+            _WIDE, "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB"
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A round's answer, and gains over the vendor default as packets show them: of what it recommends, and of
+    the best of ``STATICS``.
+    """
+
+    traffic: str
+    answer: RoundResult
+    gain: float
+    best_static: Watermark
+    best_static_gain: float
+
+    @property
+    def predicted(self) -> float:
+        """0 where the round stands still."""
+        found = self.answer.recommendation
+        return found.improvement.score_gain if found.changes else 0.0
+
+    @property
+    def error(self) -> float:
+        """The standard error of what is predicted."""
+        found = self.answer.recommendation
+        return found.improvement.score_error or 0.0 if found.changes else 0.0
+
+
+def running(
+    live: Live, watermark: Watermark, until_s: float, sampling: float
+) -> Iterator[tuple[Fabric, Results]]:
+    """A packet fabric under this traffic, and what each portion of it brought."""
+    parts = live.parts(until_s)
+    fabric = Fabric(parts.plan, watermark=watermark, seed=SEED, sampling_rate=sampling)
+    while fabric.now_s < until_s - 1e-9:
+        if parts.feed.next_s <= fabric.now_s + 1e-9:
+            fabric.offer(parts.feed.take())
+        yield fabric, fabric.advance(min(fabric.now_s + AHEAD_S, until_s))
+
+
+def by_packets(live: Live, watermark: Watermark) -> Prediction:
+    """What packets get after a start-up; flows that still run count at their age."""
+    stretch: Stretch | None = None
+    for fabric, results in running(live, watermark, TRUTH_S, 0.0):
+        if stretch is not None:
+            stretch.add(results.completions)
+        elif fabric.now_s >= WARM_S - 1e-9:
+            stretch = Stretch(fabric.measured())
+    assert stretch is not None, "longer than its start-up"
+    return measured(FiguresDocument.of(stretch.figures(fabric.measured(), fabric.under_way())))
+
+
+def states(live: Live) -> Iterator[NetworkState]:
+    """What telemetry shows at the end of each window, one after the other."""
+    parts = live.parts(REPORTS_S)
+    writer = ReportWriter(parts.plan, parts.addresses, sampling_rate=SAMPLING)
+    settings = WindowSettings(period_ns=PERIOD_NS, n_periods=N_PERIODS, origin_ns=EPOCH_NS)
+    window = Window(settings, live.fabric.topology())
+    end_ns = EPOCH_NS + round(WARM_S * NS_PER_S) + settings.length_ns
+    for _, results in running(live, VENDOR_DEFAULT, REPORTS_S, SAMPLING):
+        for body in writer.bodies(results.samples):
+            batch = decode(body.content).batch
+            if int(batch.ts_ns.max()) >= end_ns:
+                yield window.state()
+                end_ns += settings.length_ns
+            window.add(batch)
+
+
+def round_on(live: Live, long_s: float, workers: Workers) -> RoundResult:
+    """A round of the service's defaults on the last window, as if one had run on each before."""
+    defaults = TuningSettings()
+    kept = Moments(
+        defaults.moments, moment_s=defaults.moment_s, long_s=long_s, over_s=defaults.moments_over_s
+    )
+    ask = Ask(
+        fabric=FabricFacts(dcqcn=preset(live.dcqcn)),
+        search=SearchSettings(),
+        base=None,
+        seed=SEED,
+        version="",
+    )
+    *before, last = states(live)
+    for at_s, state in enumerate(before):
+        kept.saw(state, at_s)
+        extent = kept.extent(state)
+        found = rebuilt(state, ask.fabric, VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
+        kept.keep(found.scenario, extent.look_s, state, at_s)
+    kept.saw(last, len(before))
+    return run_round(last, ask, lambda _: VENDOR_DEFAULT, workers=workers, moments=kept)
+
+
+def judged(name: str, long_s: Sequence[float], workers: Workers) -> list[Judged]:
+    """Rounds that let their leaders run on moments of each length, held against packets."""
+    live = TRAFFIC[name]
+    now = by_packets(live, VENDOR_DEFAULT)
+
+    def gain(watermark: Watermark) -> float:
+        return gain_over(now, by_packets(live, watermark), POLICIES[POLICY], 0.0).value
+
+    statics = {watermark: gain(watermark) for watermark in STATICS}
+    best = max(statics, key=statics.__getitem__)
+    found = []
+    for length_s in long_s:
+        answer = round_on(live, length_s, workers)
+        chosen = answer.recommendation
+        won = gain(chosen.watermark) if chosen.changes else 0.0
+        found.append(Judged(name, answer, won, best, statics[best]))
+    return found
+
+
+def measure() -> Iterable[Figure]:
+    """The figures of ``make bench``."""
+    workers = make_workers(2)
+    for name in TRAFFIC:
+        (one,) = judged(name, [TuningSettings().long_moment_s], workers)
+        yield Figure(
+            f"live rounds, {name}: gain predicted beyond what packets show",
+            one.predicted - one.gain,
+            "gain",
+            note=f"predicted {one.predicted:+.3f} ± {one.error:.3f}, packets {one.gain:+.3f}; the best of "
+            f"{len(STATICS)} statics {one.best_static_gain:+.3f}",
+        )
+
+
+def main(names: Sequence[str]) -> None:
+    """Prints the table."""
+    table = Table(
+        "traffic", "leaders run on", "recommended", "predicted", "by packets", "best static", "its gain",
+        box=box.MARKDOWN,
+    )  # fmt: skip
+    workers = make_workers(2)
+    console = Console(width=170)
+    for name in names:
+        for length_s, one in zip(LENGTHS_S, judged(name, LENGTHS_S, workers), strict=True):
+            answer = one.answer.recommendation
+            table.add_row(
+                name,
+                f"{1e3 * length_s:g} ms" if length_s else "as all",
+                str(answer.watermark) if answer.changes else "stand still",
+                f"{one.predicted:+.3f} ± {one.error:.3f}" if answer.changes else "",
+                f"{one.gain:+.3f}",
+                str(one.best_static),
+                f"{one.best_static_gain:+.3f}",
+            )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(TRAFFIC))

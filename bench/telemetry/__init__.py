@@ -1,0 +1,1 @@
+"""Speeds of what takes telemetry in."""
