@@ -81,8 +81,10 @@ def modelled(
     spacing = usual_spacing(arrivals)
     in_burst, size = _bursts_of_one_size(arrivals, nic_bytes_per_s, spacing, packet_bytes)
     rng = np.random.default_rng(0)
+    before = arrivals.start_s <= max(since_s, _RUNNING_FROM_S)
+    apart = ~in_burst | (before & (arrivals.last_s >= since_s))
     found = _modelled_apart(
-        arrivals.take(np.flatnonzero(~in_burst)),
+        arrivals if size is None else arrivals.take(np.flatnonzero(apart)),
         shape,
         spacing,
         nic_bytes_per_s=nic_bytes_per_s,
@@ -93,10 +95,8 @@ def modelled(
     )
     if size is None:
         return found
-    later = in_burst & (arrivals.start_s > max(since_s, _RUNNING_FROM_S))
-    bursts, unseen = _modelled_bursts(
-        arrivals.take(np.flatnonzero(later)), size, nic_bytes_per_s, since_s, until_s, rng
-    )
+    of_bursts = arrivals.take(np.flatnonzero(in_burst & ~before))
+    bursts, unseen = _modelled_bursts(of_bursts, size, nic_bytes_per_s, since_s, until_s, rng)
     every = _joined(found.arrivals, bursts)
     finite = every.wire_bytes[np.isfinite(every.wire_bytes) & (every.start_s > since_s)]
     hidden = every.wire_bytes[(every.n_samples == 0) & (every.start_s > since_s)]
