@@ -21,7 +21,7 @@ GOAL_POLL_KILOBYTES = 100.0
 GOAL_PAINT_S = 1.5
 REPEATS = 5
 BODIES, REPORTS, FLOWS = 3, 20_000, 50_000
-POLLED = ("/v1/state?queues=64", "/v1/fabric", "/v1/fabric/pod3-rack4")
+POLLED = ("/v1/state?queues=48", "/v1/fabric", "/v1/fabric/pod3-rack4")
 OTHERS = ("/v1/topology?discovered=false", "/v1/switches", "/metrics")
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Body, Path, Query, Response
 
 from api.admission import MOST_BYTES
 from api.deps import Administers, Fields, Reads, ServiceDep, json_answer, made_in
-from service.documents.fabric import FabricDocument, SwitchPortsDocument
+from service.documents.fabric import FabricDocument, QueueColumnsDocument, SwitchPortsDocument
 from service.documents.telemetry import FlowFilter, FlowsDocument, StateDocument, TopologyDocument
 from service.service import Service
 from switches.errors import UnknownSwitchError
@@ -87,6 +87,15 @@ async def get_state(
         lambda: StateDocument.of(state, recent.ports, age_s=age_s, stale=stale, limit=queues, switch=switch),
         fields=fields,
     )
+
+
+@router.get(
+    "/state/queues", tags=["state"], response_model=QueueColumnsDocument, summary="List all queues in columns"
+)
+async def get_queues(service: ServiceDep, caller: Reads) -> Response:
+    """Every queue of the window, the deepest first, in a quarter of the bytes that ``/v1/state`` takes."""
+    state = await service.window.shown()
+    return await json_answer(service.answers, lambda: QueueColumnsDocument.of(state))
 
 
 @router.get("/fabric", tags=["state"], response_model=FabricDocument, summary="Get the fabric by pods")

@@ -124,6 +124,46 @@ class LatestFabric:
         return document
 
 
+class QueueColumnsDocument(Document):
+    """Every queue of the window in columns: a value for each queue, the deepest first."""
+
+    names: list[SwitchName]
+    """Switches that have queues, by name."""
+    switch: list[int]
+    """The switch, as its place in `names`."""
+    port: list[PortName]
+    """The port."""
+    queue: list[int]
+    """Number of the queue."""
+    depth_mean_bytes: list[Figure]
+    """Mean depth, in bytes; null where its units are unknown."""
+    depth_p99_bytes: list[Figure]
+    """99th percentile of the depth, in bytes."""
+    marked_ratio: list[Figure]
+    """Share of its packets marked, from 0 to 1."""
+    throughput_bytes_per_s: list[Figure]
+    """Bytes sent a second."""
+    capacity_bytes_per_s: list[Figure]
+    """Speed of its port, in bytes a second."""
+
+    @classmethod
+    def of(cls, state: NetworkState) -> Self:
+        queues = sorted(state.queues, key=deepest_first)
+        names = sorted({queue.ref.switch for queue in queues})
+        places = {name: place for place, name in enumerate(names)}
+        return cls(
+            names=names,
+            switch=[places[queue.ref.switch] for queue in queues],
+            port=[queue.ref.port for queue in queues],
+            queue=[queue.ref.queue for queue in queues],
+            depth_mean_bytes=_rounded((queue.depth_mean_bytes for queue in queues), 0),
+            depth_p99_bytes=_rounded((queue.depth_p99_bytes for queue in queues), 0),
+            marked_ratio=_rounded((queue.marked_ratio for queue in queues), 4),
+            throughput_bytes_per_s=_rounded((queue.throughput_bytes_per_s for queue in queues), 0),
+            capacity_bytes_per_s=_rounded((queue.capacity_bytes_per_s for queue in queues), 0),
+        )
+
+
 class SwitchPortDocument(Document):
     """One port of a switch."""
 

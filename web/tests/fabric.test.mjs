@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { halves, layout } from "../src/fabric/layout.ts";
 import { fullness, large, most, oneSwitch, podsOf, zoneOf } from "../src/fabric/overview.ts";
-import { fabric, key, loadClass, standing, zone } from "../src/fabric/model.ts";
+import { fabric, key, loadClass, queuesOf, standing, zone } from "../src/fabric/model.ts";
 
 const MARK = { kmin_bytes: 100, kmax_bytes: 400, pmax: 0.1 };
 
@@ -119,4 +119,14 @@ test("one switch is drawn with all its ports, those that lead up first", () => {
   const made = oneSwitch({ name: "leaf1", role: "leaf", pod: "pod1", ports: [port("p1", false, [queue("leaf1", "p1", 300, 20), { ...queue("leaf1", "p1", 10, 30), queue: 4 }]), port("p2", true, [])] });
   assert.deepEqual(made.switches[0].ports.map(({ port: name, load, queue: deep }) => [name, load, deep?.queue]), [["p2", null, undefined], ["p1", 0.5, 3]]);
   assert.equal(layout(made, 340).faces.length, 1);
+});
+
+test("queues told in columns are those of the switches that they name", () => {
+  const columns = {
+    names: ["leaf1", "leaf2"], switch: [1, 0], port: ["down2", "down1"], queue: [3, 4], depth_mean_bytes: [9, null], depth_p99_bytes: [90, 70],
+    marked_ratio: [0.5, null], throughput_bytes_per_s: [1, 2], capacity_bytes_per_s: [10, null],
+  };
+  const [deepest, other] = queuesOf(columns);
+  assert.deepEqual([deepest.switch, deepest.port, deepest.queue, deepest.depth_p99_bytes, deepest.marked_ratio], ["leaf2", "down2", 3, 90, 0.5]);
+  assert.deepEqual([other.switch, other.port, other.queue, other.depth_mean_bytes, other.capacity_bytes_per_s], ["leaf1", "down1", 4, null, null]);
 });

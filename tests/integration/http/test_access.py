@@ -31,6 +31,7 @@ CALLS = {
     ("POST", "/v1/recommendations/x/approve"): "operate",
     ("POST", "/v1/recommendations/x/reject"): "operate",
     ("POST", "/v1/whatif"): "read",
+    ("GET", "/v1/state/queues"): "read",
     ("GET", "/v1/fabric"): "read",
     ("GET", "/v1/fabric/x"): "read",
     ("GET", "/v1/switches"): "read",

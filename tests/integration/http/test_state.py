@@ -27,7 +27,7 @@ async def here() -> AsyncIterator[Running]:
 
 
 async def test_an_empty_window_is_a_409_that_says_what_to_do(here: Running) -> None:
-    for path in ("/v1/state", "/v1/flows", "/v1/fabric", "/v1/fabric/leaf1"):
+    for path in ("/v1/state", "/v1/state/queues", "/v1/flows", "/v1/fabric", "/v1/fabric/leaf1"):
         answer = await here.client.get(path)
         assert answer.status_code == 409
         assert "post INT reports" in answer.json()["remedy"]
@@ -168,6 +168,26 @@ async def test_the_fabric_is_added_up_by_pod_and_switch(here: Running) -> None:
         assert pod["pause_share"][place] is not None
     assert sum(map(sum, (one["over_kmin"] for one in found["pods"]))) > 0
     assert (await here.client.get("/v1/fabric?fields=host_count")).json() == {"host_count": 12}
+
+
+async def test_queues_in_columns_are_those_of_the_state(here: Running) -> None:
+    body = encode(SMALL.across(2_000, flows=400))
+    await here.client.post("/v1/telemetry/int", content=body, headers={"Content-Type": MEDIA_TYPE})
+    told = await here.client.get("/v1/state/queues")
+    state = await here.client.get("/v1/state?queues=10000&fields=queues")
+    columns, queues = told.json(), state.json()["queues"]
+    assert [columns["names"][place] for place in columns["switch"]] == [one["switch"] for one in queues]
+    for name in ("port", "queue"):
+        assert columns[name] == [one[name] for one in queues]
+    for name, digits in (
+        ("depth_mean_bytes", None),
+        ("depth_p99_bytes", None),
+        ("marked_ratio", 4),
+        ("throughput_bytes_per_s", None),
+        ("capacity_bytes_per_s", None),
+    ):
+        assert columns[name] == [None if one[name] is None else round(one[name], digits) for one in queues]
+    assert len(told.content) < len(state.content) / 3
 
 
 async def test_the_fabric_is_added_up_anew_once_reports_counters_or_watermarks_change(here: Running) -> None:

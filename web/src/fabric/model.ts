@@ -1,5 +1,5 @@
 // The fabric to be drawn: switches in tiers above their hosts, and each egress port with its load and its queue.
-import type { Figure, Queue, SwitchState, Topology, Watermark } from "../service/documents.ts";
+import type { DrawnQueue, Figure, QueueColumns, SwitchState, Topology, Watermark } from "../service/documents.ts";
 import { natural } from "../parts/order.ts";
 
 export type Zone = 0 | 1 | 2; // below Kmin, between Kmin and Kmax, above Kmax
@@ -14,7 +14,7 @@ export interface Port {
   load: Figure; // share of the capacity, all queues of the port
   throughput: Figure;
   capacity: Figure;
-  queue: Queue | null; // the deepest of the port
+  queue: DrawnQueue | null; // the deepest of the port
   mark: Watermark | null; // what that queue runs
 }
 
@@ -50,9 +50,21 @@ export function standing(depth: number, mark: Watermark): number {
   return Math.min(1, 2 / 3 + (depth - kmax) / Math.max(1, kmax) / 3);
 }
 
+export const queuesOf = ({ names, switch: places, port, queue, ...figures }: QueueColumns): DrawnQueue[] =>
+  places.map((place, row) => ({
+    switch: names[place] as string,
+    port: port[row] as string,
+    queue: queue[row] as number,
+    depth_mean_bytes: figures.depth_mean_bytes[row] as Figure,
+    depth_p99_bytes: figures.depth_p99_bytes[row] as Figure,
+    marked_ratio: figures.marked_ratio[row] as Figure,
+    throughput_bytes_per_s: figures.throughput_bytes_per_s[row] as Figure,
+    capacity_bytes_per_s: figures.capacity_bytes_per_s[row] as Figure,
+  }));
+
 export function fabric(
   topology: Topology | null,
-  queues: readonly Queue[],
+  queues: readonly DrawnQueue[],
   running: readonly SwitchState[],
   otherwise: Watermark | null,
 ): Fabric {
@@ -117,7 +129,7 @@ function tiersOf(topology: Topology | null): Map<string, number> {
 }
 
 // What a queue runs: as it was read from the switch, else as the tuner takes it to run.
-function marksOf(running: readonly SwitchState[], otherwise: Watermark | null): (queue: Queue) => Watermark | null {
+function marksOf(running: readonly SwitchState[], otherwise: Watermark | null): (queue: DrawnQueue) => Watermark | null {
   const bySwitch = new Map(running.map((one) => [one.name, one.running]));
   const byQueue = new Map<string, Watermark>();
   for (const { name, queues } of running) {

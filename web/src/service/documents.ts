@@ -175,6 +175,7 @@ export interface Readiness {
   ready: boolean;
   reasons: string[];
   measured: boolean;
+  advice: string | null; // the id of the current recommendation
   version: string;
   scopes?: string[]; // the caller's
   storage?: { state: "ok" | "failing" | "memory"; waiting: number; says: string | null };
@@ -193,6 +194,16 @@ export interface Queue {
   throughput_bytes_per_s: Figure;
   capacity_bytes_per_s: Figure;
 }
+
+// What the map draws of a queue, and as the service tells it of all: in columns, a value for each queue.
+export type DrawnQueue = Pick<
+  Queue,
+  "switch" | "port" | "queue" | "depth_mean_bytes" | "depth_p99_bytes" | "marked_ratio" | "throughput_bytes_per_s" | "capacity_bytes_per_s"
+>;
+export type QueueColumns = { [Name in keyof Omit<DrawnQueue, "switch">]: DrawnQueue[Name][] } & {
+  names: string[];
+  switch: number[]; // places in names
+};
 
 export interface PortRates {
   switch: string;

@@ -1,13 +1,13 @@
 // What the views look at, and when each is asked for again.
 import type { Look } from "./live.ts";
 
-export const readiness: Look = { path: "/v1/readiness", after: ["reports", "round"], spacingMs: 1_000 };
+export const readiness: Look = { path: "/v1/readiness", after: ["reports", "round", "recommendation"], spacingMs: 1_000 };
 export const condition: Look = { path: "/v1/condition", after: ["condition", "alarm"], spacingMs: 1_000 };
 // The state with as many queues as tables list, the fabric added up by switch, and all queues for the map of a fabric
 // that is small enough to be drawn port by port.
-export const LISTED = 64;
+export const LISTED = 48;
 export const state: Look = { path: `/v1/state?queues=${LISTED}`, after: ["reports"], spacingMs: 2_000 };
-export const allQueues: Look = { path: "/v1/state?queues=10000&fields=queues", after: ["reports"], everyMs: 20_000, spacingMs: 10_000 };
+export const allQueues: Look = { path: "/v1/state/queues", after: ["reports"], everyMs: 20_000, spacingMs: 10_000 };
 export const overview: Look = { path: "/v1/fabric", after: ["reports"], spacingMs: 2_000 };
 export const switchPorts = (name: string): Look => ({
   path: `/v1/fabric/${encodeURIComponent(name)}`,
@@ -22,12 +22,6 @@ export const freeze: Look = { path: "/v1/freeze", after: ["rollout", "validity"]
 export const recommendations: Look = {
   path: "/v1/recommendations?candidates=false&limit=12",
   after: ["recommendation", "decision", "validity", "rollout"],
-  spacingMs: 500,
-};
-// Whether there is one at all.
-export const anyRecommendation: Look = {
-  path: "/v1/recommendations?candidates=false&limit=1&fields=id",
-  after: ["recommendation"],
   spacingMs: 500,
 };
 // Asked for only where there is one: use current() of service/current.ts.

@@ -2,11 +2,11 @@
 import { useMemo, useState } from "preact/hooks";
 import { DrillMap } from "../../fabric/drill.tsx";
 import { FabricMap } from "../../fabric/map.tsx";
-import { type Fabric, fabric, zone } from "../../fabric/model.ts";
+import { type Fabric, fabric, queuesOf, zone } from "../../fabric/model.ts";
 import { type Overview, large } from "../../fabric/overview.ts";
 import { FabricTable } from "../../fabric/table.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import type { State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
+import type { QueueColumns, State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, several } from "../../format.ts";
@@ -28,8 +28,8 @@ export function FabricPanel({ overview, state, incumbent }: Props) {
 
 // Small enough to be drawn port by port.
 function Whole({ overview, state, incumbent }: Props) {
-  const all = useLive<Pick<State, "queues">>(overview.queue_count > looks.LISTED ? looks.allQueues : null).value;
-  const queues = all?.queues ?? state.queues;
+  const all = useLive<QueueColumns>(overview.queue_count > looks.LISTED ? looks.allQueues : null).value;
+  const queues = useMemo(() => (all ? queuesOf(all) : state.queues), [all, state.queues]);
   const known = useLive<Topologies>(looks.topology(overview.topology === "discovered")).value;
   const switches = useLive<SwitchState[]>(looks.switches).value;
   const [open, show] = useState(false);
