@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from switches.errors import AccessError, InventoryError, RefusedError, SwitchErr
 from switches.transport.quoted import header_text, quoted
 
 _MOST_BYTES = 16 * 2**20
+_NUMBERED = re.compile(r"^\[Errno -?\d+\] ")  # says nothing to people beside its words
 _AWAY = frozenset({502, 503, 504})
 
 
@@ -124,7 +126,7 @@ class HttpSession:
                 ) from error
             raise UnreachableError(
                 where,
-                f"no connection ({self.shown(str(error)) or type(error).__name__})",
+                f"no connection ({self.shown(_NUMBERED.sub('', str(error))) or type(error).__name__})",
                 "a switch takes connections at the address of the inventory",
                 "check that it is up, or correct the address",
             ) from error

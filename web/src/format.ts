@@ -91,6 +91,7 @@ export const CLASSES = { elephant: "Elephants", potential_elephant: "Potential e
 export const DECISIONS: Record<string, string> = {
   pending: "waiting for you",
   kept: "keep what runs",
+  outdated: "kept what ran",
   approved: "approved",
   rejected: "rejected",
   superseded: "superseded",

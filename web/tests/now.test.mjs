@@ -9,7 +9,7 @@ import { roundSaid, stageSaid } from "../src/shell/round-words.ts";
 import { adviceSaid, overall } from "../src/views/history/advice-days.ts";
 import { marksOf } from "../src/views/history/marks.ts";
 import { limits, namedFigure, reasons, trendSaid } from "../src/views/now/condition-words.ts";
-import { advised, outdated } from "../src/views/now/advice-words.ts";
+import { advised, asItStands, outdated } from "../src/views/now/advice-words.ts";
 import { helped, judged } from "../src/views/now/helped-words.ts";
 
 const FIGURE = { name: "loss_share", value: 0, level: "well", watch_from: 1e-6, bad_from: 1e-4, sentence: "no loss", hour_median: 0, hour: [["2026-01-01T00:00:00Z", 0], ["2026-01-01T00:00:10Z", 0.002]] };
@@ -54,6 +54,8 @@ test("advice to keep what ran before the newest rollout is outdated", () => {
   assert.equal(outdated(kept, since("2026-01-01T01:00:00Z")), true);
   assert.equal(outdated(kept, since("2025-12-31T00:00:00Z")), false);
   assert.equal(outdated({ ...kept, status: "pending" }, since("2026-01-01T01:00:00Z")), false);
+  assert.equal(asItStands(kept, since("2026-01-01T01:00:00Z")).status, "outdated");
+  assert.equal(asItStands(kept, since("2025-12-31T00:00:00Z")), kept);
   assert.equal(advised(ADVICE, true).answer, "Not known until the next round");
 });
 

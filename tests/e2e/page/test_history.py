@@ -49,12 +49,12 @@ def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
     page.goto(empty.url)
     go(page, "History")
     expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
-    expect(page.locator("#gains")).to_contain_text("No rollout in this time has told a gain")
+    expect(page.locator("#gains")).to_contain_text("No rollout of this time has a measured gain")
     expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
     expect(page.locator("#residuals")).to_contain_text("No round in this time")
     expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
-    expect(page.locator("#past-queues")).to_contain_text("No report of this time shows a port")
-    expect(page.locator("#shadow")).to_contain_text("No round of the last 30 days has told a gain")
+    expect(page.locator("#past-queues")).to_contain_text("No queue was measured in this time")
+    expect(page.locator("#shadow")).to_contain_text("No round of the last 30 days has worked out a gain")
 
 
 def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:
@@ -160,7 +160,7 @@ def test_a_service_that_tells_no_gains_is_no_error(browser: Browser, served: Ser
     page = new_page(browser)
     page.route("**/v1/history/gains?*", lambda route: route.fulfill(status=404, json={"status": 404}))
     page.goto(f"{served.url}/#/history")
-    expect(page.locator("#gains")).to_contain_text("No rollout in this time", timeout=PATIENCE_MS)
+    expect(page.locator("#gains")).to_contain_text("No rollout of this time", timeout=PATIENCE_MS)
     expect(page.locator("#gains .notice")).to_have_count(0)
     expect(page.locator("#history tbody tr")).to_have_count(len(set(ids)))
     expect(page.locator("#history thead")).to_contain_text("Gain")

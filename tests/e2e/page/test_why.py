@@ -71,7 +71,7 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
 
 def test_the_axes_are_a_choice(why: Page) -> None:
     panel = why.locator("#candidates")
-    expect(panel.locator(".axes")).to_contain_text("small-message delay, of now →")
+    expect(panel.locator(".axes")).to_contain_text("small-message delay, share of now →")
     expect(panel.locator(".levels text").first).to_have_text("0 %")
     expect(panel.locator(".levels .strong")).to_have_count(1)
     across = panel.get_by_role("combobox", name="Across")
@@ -161,9 +161,9 @@ def test_the_probe_is_told_by_length_of_path(why: Page, found: dict[str, Any]) -
     why.route(f"**/v1/recommendations/{found['id']}", lambda route: route.fulfill(json=told))
     why.reload()
     rows = why.locator("#compare tbody tr")
-    expect(rows.filter(has_text="Probe, 99 % slowdown")).to_contain_text("−50 %", timeout=PATIENCE_MS)
+    expect(rows.filter(has_text="Small message, 99 % slowdown")).to_contain_text("−50 %", timeout=PATIENCE_MS)
     expect(rows.filter(has_text="Paused by PFC")).to_contain_text("500 ms (1.2 %)")
-    why.get_by_text("The probe by length of its path").click()
+    why.get_by_text("A small message by length of its path").click()
     expect(why.locator(".by-path tbody tr")).to_have_count(2)
     expect(why.locator(".by-path tbody tr").last).to_contain_text("3 hops")
 

@@ -44,9 +44,9 @@ function ProbeByPath({ now, better, names: [left, right] }: { now: Prediction; b
   const told = (path: string) => change(before[path]?.p99 ?? null, after[path]?.p99 ?? null, { good: -1 });
   return (
     <details class="by-path">
-      <summary>The probe by length of its path</summary>
+      <summary>A small message by length of its path</summary>
       <Table
-        caption="Slowdown of the probe, median / 99 %"
+        caption="Slowdown of a small message, median / 99 %"
         rows={paths}
         keyOf={(path) => path}
         tall
@@ -57,7 +57,7 @@ function ProbeByPath({ now, better, names: [left, right] }: { now: Prediction; b
           { name: "Change of 99 %", cell: (path) => told(path).text, tone: (path) => told(path).tone },
         ]}
       />
-      <p class="quiet">The probe is one full packet that crosses the fabric at a random moment; 1× is an empty fabric.</p>
+      <p class="quiet">A small message is here one full packet that crosses the fabric at a random moment; 1× is an empty fabric.</p>
     </details>
   );
 }

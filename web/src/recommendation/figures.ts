@@ -12,8 +12,8 @@ export interface Compared {
 
 export const COMPARED: readonly Compared[] = [
   { name: "Mice, 99 % slowdown", pick: (one) => one.slowdown.mice.p99, show: ratio, good: -1 },
-  { name: "Probe, median slowdown", pick: (one) => one.probe_slowdown?.p50 ?? null, show: ratio, good: -1 },
-  { name: "Probe, 99 % slowdown", pick: (one) => one.probe_slowdown?.p99 ?? null, show: ratio, good: -1 },
+  { name: "Small message, median slowdown", pick: (one) => one.probe_slowdown?.p50 ?? null, show: ratio, good: -1 },
+  { name: "Small message, 99 % slowdown", pick: (one) => one.probe_slowdown?.p99 ?? null, show: ratio, good: -1 },
   { name: "Elephants, mean slowdown", pick: (one) => one.slowdown.elephant.mean, show: ratio, good: -1 },
   { name: "Goodput", pick: (one) => one.goodput_gbps, show: gbps, good: 1 },
   { name: "Mean queue", pick: (one) => one.queue_mean_bytes, show: bytes, good: -1 },
@@ -28,10 +28,10 @@ const withShare = (text: string, value: Figure, share: Figure | undefined): stri
   value && share ? `${text} (${portion(share)})` : text;
 
 const GAIN: Compared = { name: "Gain over what runs", pick: (one) => one.score, show: (value, one) => gain(value, one.score_error), good: 1, absolute: gain };
-const NORMALISED: Compared = { name: "Score, min–max of its round", pick: (one) => one.score_normalised ?? null, show: score, good: 1, absolute: score };
+const NORMALISED: Compared = { name: "Score, min–max of its round", pick: (one) => one.score, show: score, good: 1, absolute: score };
 
 export const comparedBy = (by: ScoreName | undefined): readonly Compared[] =>
-  by === "gain" ? [GAIN, ...COMPARED, { ...NORMALISED, good: 0 }] : [...COMPARED, { ...NORMALISED, pick: (one) => one.score }];
+  by === "gain" ? [GAIN, ...COMPARED] : [...COMPARED, NORMALISED];
 
 // What decided, of one prediction; scores of rounds before there were gains mean something within their round only.
 export const worth = (one: Pick<Prediction, "score" | "score_error">, by: ScoreName | undefined): string =>

@@ -4,7 +4,7 @@ import { bytes, percent } from "../format.ts";
 import type { Recommendation, Watermark } from "../service/documents.ts";
 
 // What the incumbent of a recommendation is called: it runs no more once another was set.
-export const wasOf = ({ status }: Pick<Recommendation, "status">): string => (status === "expired" ? "then" : status === "approved" ? "before" : "now");
+export const wasOf = ({ status }: Pick<Recommendation, "status">): string => (status === "expired" || status === "outdated" ? "then" : status === "approved" ? "before" : "now");
 
 export function WatermarkChange({ id, now, better, was = "now" }: { id?: string; now: Watermark; better: Watermark; was?: string }) {
   const rows = [

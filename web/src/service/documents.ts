@@ -101,7 +101,8 @@ export interface Trajectories {
   queues: { switch: string; port: string; incumbent_bytes: number[]; recommended_bytes: number[] }[];
 }
 
-export type Decision = "pending" | "kept" | "approved" | "rejected" | "superseded" | "expired" | "rolled_back";
+// "outdated" is the page's own word: kept before other watermarks were set.
+export type Decision = "pending" | "kept" | "approved" | "rejected" | "superseded" | "expired" | "rolled_back" | "outdated";
 export type FlowClass = "elephant" | "potential_elephant" | "mouse";
 
 export interface Recommendation {

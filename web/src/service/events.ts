@@ -1,7 +1,7 @@
 // The service's stream of events. EventSource sends no Authorization header, so it is read by hand, and opened
 // again whenever it ends.
-import { type Signal, signal } from "@preact/signals";
-import { asksForToken, headers, heard } from "./client.ts";
+import { signal } from "@preact/signals";
+import { asksForToken, headers } from "./client.ts";
 
 export type Kind = "reports" | "round" | "recommendation" | "decision" | "validity" | "rollout" | "switch" | "alarm" | "condition" | "whatif";
 export interface Happened {
@@ -15,17 +15,16 @@ const LATEST_MS = 15_000;
 const listeners = new Set<Heard>();
 export const listening = signal(false);
 
-// Tells `hears` of every event until the function that it returns is called.
-export function listen(hears: Heard): () => void {
-  listeners.add(hears);
-  return () => listeners.delete(hears);
+// Tells `heard` of every event until the function that it returns is called.
+export function listen(heard: Heard): () => void {
+  listeners.add(heard);
+  return () => listeners.delete(heard);
 }
 
 export async function follow(): Promise<never> {
-  await until(heard, (at) => at > 0); // a browser opens six connections: what is shown first goes first
   for (let wait = SOONEST_MS; ; wait = Math.min(2 * wait, LATEST_MS)) {
     try {
-      await until(asksForToken, (asks) => !asks); // else each call would be refused, and an error in the browser's log
+      await signedIn();
       const answer = await fetch("/v1/events", { headers: headers() });
       if (answer.ok && answer.body) {
         listening.value = true;
@@ -40,10 +39,11 @@ export async function follow(): Promise<never> {
   }
 }
 
-function until<T>(told: Signal<T>, holds: (value: T) => boolean): Promise<void> {
+// Without a token that is wanted every call would be refused, and an error in the browser's log.
+function signedIn(): Promise<void> {
   return new Promise((resolve) => {
-    const stop = told.subscribe((value) => {
-      if (holds(value)) queueMicrotask(() => {
+    const stop = asksForToken.subscribe((asks) => {
+      if (!asks) queueMicrotask(() => {
         stop();
         resolve();
       });
@@ -61,7 +61,7 @@ async function read(body: ReadableStream<Uint8Array>): Promise<void> {
     kept = frames.pop() ?? "";
     for (const frame of frames) {
       const event = understood(frame);
-      if (event) for (const hears of [...listeners]) hears(event);
+      if (event) for (const heard of [...listeners]) heard(event);
     }
   }
 }

@@ -32,8 +32,8 @@ export function SwitchesPanel() {
         columns={[
           { name: "Switch", cell: (one) => <>{one.name}{!one.reachable && one.detail && <small>{one.detail}</small>}</>, by: ({ name }) => name },
           { name: "Reachable", cell: (one) => (one.reachable ? "yes" : "no"), tone: (one) => (one.reachable ? "" : "worse"), words: true, by: (one) => (one.reachable ? 1 : 0) },
-          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : "no"), tone: (one) => (one.drifted ? "worse" : ""), words: true, by: (one) => (one.drifted ? 0 : 1) },
-          { name: "Runs", cell: runs, words: true, by: (one) => one.running?.kmin_bytes ?? null },
+          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : one.reachable ? "no" : "–"), tone: (one) => (one.drifted ? "worse" : ""), words: true, by: (one) => (one.drifted ? 0 : 1) },
+          { name: "Runs", cell: (one) => <>{runs(one)}{!one.reachable && one.running && <small> as last read</small>}</>, words: true, by: (one) => one.running?.kmin_bytes ?? null },
           { name: "Set from here", cell: (one) => (one.set_to ? watermark(one.set_to) : "–"), words: true },
           { name: "Adapter", cell: (one) => one.adapter, words: true, by: (one) => one.adapter },
           { name: "Changes are", cell: (one) => (one.writes ? "written" : "dry run"), words: true },

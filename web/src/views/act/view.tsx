@@ -2,7 +2,9 @@
 import { Panel } from "../../parts/panel.tsx";
 import { Origin, Pushed } from "../../recommendation/remarks.tsx";
 import { useCurrent } from "../../service/current.ts";
+import { Time } from "../../parts/time.tsx";
 import { Decision } from "../now/advice.tsx";
+import { asItStands } from "../now/advice-words.ts";
 import { address } from "../../router.ts";
 import { round } from "../../shell/round.ts";
 import type { Rollouts } from "../../service/documents.ts";
@@ -15,13 +17,17 @@ import { RolloutPanel } from "./rollout.tsx";
 import { SwitchesPanel } from "./switches.tsx";
 
 function Act() {
-  const current = useCurrent().value;
   const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
+  const given = useCurrent().value;
+  const current = given && asItStands(given, newest);
   const toDecide = !newest || (newest.ended && current?.status === "pending");
   const deciding = (
     <div class="act-grid" key="deciding">
       {current ? (
         <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
+          {current.status === "outdated" && newest && (
+            <p id="outdated">Switches run something else since <Time at={newest.since} />: what follows is from before, and the next round looks at what runs now.</p>
+          )}
           <DecisionPanel of={current}>
             <Pushed of={current} />
             <p><a href={address("why", current.id)}>Why this is recommended</a></p>

@@ -17,7 +17,7 @@ import { drawnFrom } from "./range.ts";
 import { apart, extent, gainsSaid, policiesOf } from "./gain-series.ts";
 import { Past, useRange } from "./picked.tsx";
 
-const NONE = "No rollout in this time has told a gain. Rounds of before there were gains keep their scores, which do not compare with it.";
+const NONE = "No rollout of this time has a measured gain. Each one that runs to its end has: whether it helped then stands here.";
 
 export function GainsPanel() {
   const { since, picker } = useRange("quarter", ["week", "quarter"]);

@@ -24,7 +24,7 @@ export function QueuesPanel() {
   const names = portsOf(ports.value, newest);
   return (
     <Panel id="past-queues" title="Queues over time" note={picker}>
-      <Past of={ports} empty={() => names.length === 0} none="No report of this time shows a port.">
+      <Past of={ports} empty={() => names.length === 0} none="No queue was measured in this time.">
         {() => <Picked since={since} names={names} />}
       </Past>
     </Panel>
@@ -54,7 +54,7 @@ function Picked({ since, names }: { since: string; names: readonly PortName[] })
         </select>
       </label>
       </div>
-      <Past of={past} empty={({ queues }) => queues.length === 0} none="No report of this time shows this port.">
+      <Past of={past} empty={({ queues }) => queues.length === 0} none="No queue of this port was measured in this time.">
         {(found) => <PortCharts of={found} />}
       </Past>
     </>
@@ -94,7 +94,7 @@ function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueH
               label={`${title} of ${name} over time.`}
               x={{ name: `time, in steps of ${seconds(step)}`, show: moment, time: true, low: drawnFrom(Date.parse(since) / 1000, found.xs[0] ?? 0, end), high: end }}
               xs={found.xs}
-              y={{ name: title.toLowerCase(), show, low: 0 }}
+              y={{ name: within(title), show, low: 0 }}
               height={190}
               series={series}
               marks={marks}
@@ -102,7 +102,10 @@ function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueH
           </section>
         ))}
       </div>
-      {rest.length > 0 && <p class="quiet">Not told of this port: {rest.map(({ title }) => title.toLowerCase()).join(", ")}.</p>}
+      {rest.length > 0 && <p class="quiet">Not told of this port: {rest.map(({ title }) => within(title)).join(", ")}.</p>}
     </>
   );
 }
+
+// A title within a sentence: its first word is small.
+const within = (title: string): string => title.charAt(0).toLowerCase() + title.slice(1);

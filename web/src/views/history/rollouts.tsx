@@ -21,7 +21,7 @@ export function RolloutsPanel() {
   const rollouts = useLive<Rollouts & { total: number }>(looks.rollouts);
   const found = rollouts.value;
   return (
-    <Panel id="rollouts" title="Rollouts" note={found && `${count(found.rollouts.length)} of ${count(found.total)}`}>
+    <Panel id="rollouts" title="Rollouts" note={found && found.total > 0 && `${count(found.rollouts.length)} of ${count(found.total)}`}>
       <Past of={rollouts} empty={({ rollouts: all }) => all.length === 0} none="Nothing has been rolled out yet: that begins with an approval.">
         {({ rollouts: all }) => (
           <Table

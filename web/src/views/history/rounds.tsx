@@ -24,7 +24,8 @@ const queueChange = ({ incumbent, recommendation }: Recommendation) =>
   change(incumbent.queue_mean_bytes, recommendation.queue_mean_bytes, { good: -1 });
 
 // Of older rounds the score, which means something within that round only.
-function Gained({ of: { improvement: { score_gain: gained, score_error: error }, score_is: by } }: { of: Recommendation }) {
+function Gained({ of: { changes, improvement: { score_gain: gained, score_error: error }, score_is: by } }: { of: Recommendation }) {
+  if (!changes) return <>–</>; // what was not advised gains nothing
   if (by === "gain") return <>{gain(gained, error)}</>;
   return <>{score(gained)} <span class="absent" title="score, min–max of its round: it compares with no other">score</span></>;
 }
@@ -62,7 +63,7 @@ export function RoundsPanel() {
     work(false);
   };
   return (
-    <Panel id="history" title="Recommendations and decisions" note={newest && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
+    <Panel id="history" title="Recommendations and decisions" note={newest && rows.length > 0 && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
       {problem && !newest && <div class="notice"><Refusal problem={problem} /></div>}
       {newest && rows.length === 0 && <p class="quiet">{round.value ? "A first round is under way." : <>No round has been run yet. <b>Tune now</b> runs one as soon as something is measured.</>}</p>}
       {rows.length > 0 && (
@@ -73,11 +74,11 @@ export function RoundsPanel() {
           text={(one) => `${one.id} ${DECISIONS[one.status] ?? one.status} ${one.decided_by ?? ""} ${watermark(one.recommendation)} ${one.created}`}
           tall
           columns={[
-            { name: "When", cell: (one) => <a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a>, by: (one) => Date.parse(one.created) },
+            { name: "When", cell: (one) => <><a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a>{one.support && one.support.rounds > 1 && <small> newest round <Time at={one.support.last} /></small>}</>, by: (one) => Date.parse(one.created) },
             { name: "Kmin / Kmax / Pmax", cell: (one) => (sameWatermark(one.recommendation, one.incumbent) ? <>{watermark(one.recommendation)} <span class="absent">(as it was)</span></> : watermark(one.recommendation)) },
             { name: "Mean queue, predicted", cell: (one) => `${bytes(one.incumbent.queue_mean_bytes)} → ${bytes(one.recommendation.queue_mean_bytes)}` },
             { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone, by: ({ incumbent, recommendation }) => (incumbent.queue_mean_bytes ? (recommendation.queue_mean_bytes ?? 0) / incumbent.queue_mean_bytes : null) },
-            { name: "Gain", cell: (one) => <Gained of={one} />, by: (one) => one.improvement.score_gain },
+            { name: "Gain", cell: (one) => <Gained of={one} />, by: (one) => (one.changes ? one.improvement.score_gain : null) },
             { name: "Rounds", cell: (one) => count(one.support?.rounds ?? 1), by: (one) => one.support?.rounds ?? 1 },
             { name: "Decision", cell: (one) => <Decided of={one} />, words: true, by: (one) => one.status },
           ]}

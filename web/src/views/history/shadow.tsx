@@ -21,7 +21,7 @@ export function ShadowPanel() {
   const shown = advice.problem?.status === 404 ? { ...advice, value: { days: [] }, problem: null } : advice;
   return (
     <Panel id="shadow" title="What the advice would have been worth" note="last 30 days, nothing written">
-      <Past of={shown} empty={({ days }) => days.length === 0} none="No round of the last 30 days has told a gain. Each one does, also while nothing may be written: that is how to judge the advice before it is followed.">
+      <Past of={shown} empty={({ days }) => days.length === 0} none="No round of the last 30 days has worked out a gain. Rounds run also while nothing may be written, so that the advice can be judged here before it is followed.">
         {({ days }) => <Drawn days={days} />}
       </Past>
     </Panel>

@@ -15,6 +15,10 @@ export function outdated({ id, status, support, created }: Pick<Recommendation, 
   return Date.parse(support?.last ?? created) < Date.parse(newest.since);
 }
 
+// As it stands now: what was kept before switches were set or returned is not what runs.
+export const asItStands = <T extends Pick<Recommendation, "id" | "status" | "support" | "created">>(of: T, newest: ListedRollout | undefined): T =>
+  outdated(of, newest) ? { ...of, status: "outdated" } : of;
+
 export function advised(of: Pick<Recommendation, "status" | "changes" | "blocked" | "improvement" | "score_is">, old = false): Said {
   if (old) return { answer: "Not known until the next round", tone: "plain" };
   const { score_gain: gained, score_error: error } = of.improvement;

@@ -17,7 +17,7 @@ import { Time } from "../../parts/time.tsx";
 import { advised, outdated } from "./advice-words.ts";
 
 const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back", expired: "warning" };
-const GAINS = ["Mice, 99 % slowdown", "Probe, 99 % slowdown", "Elephants, mean slowdown", "Mean queue", "99th percentile queue"];
+const GAINS = ["Mice, 99 % slowdown", "Small message, 99 % slowdown", "Elephants, mean slowdown", "Mean queue", "99th percentile queue"];
 
 export function Decision({ of }: { of: Recommendation }) {
   const blocked = of.status === "pending" && (of.blocked?.length ?? 0) > 0;

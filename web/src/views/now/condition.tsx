@@ -24,13 +24,13 @@ export function ConditionPanel({ of, marks }: { of: Condition; marks: readonly s
         <p class="sentence" role="status">{asOf.value === null ? reasons(of.sentence) : "The service does not answer, so nothing is known of the fabric."}</p>
       </div>
       <ul id="condition-figures" class="vitals">
-        {of.figures.map((one) => <Vital key={one.name} one={one} marks={marks} until={until} />)}
+        {of.figures.map((one) => <Vital key={one.name} one={one} marks={marks} until={until} begun={of.as_of !== null} />)}
       </ul>
     </Panel>
   );
 }
 
-function Vital({ one, marks, until }: { one: ConditionFigure; marks: readonly string[]; until: number }) {
+function Vital({ one, marks, until, begun }: { one: ConditionFigure; marks: readonly string[]; until: number; begun: boolean }) {
   const { name, of, show } = namedFigure(one);
   const known = one.value !== null;
   const at = ([["watch", one.watch_from], ["bad", one.bad_from]] as const).flatMap(([level, value]) => (value === null ? [] : [{ level, value }]));
@@ -42,7 +42,7 @@ function Vital({ one, marks, until }: { one: ConditionFigure; marks: readonly st
         <span class="level">{known ? one.level : "not known"}</span>
       </p>
       {one.hour.length > 0 && <Trend label={trendSaid(one)} points={one.hour} limits={at} marks={marks} until={until} />}
-      <small>{known ? limits(one) : whyNot(one)}</small>
+      <small>{known ? limits(one) : begun ? whyNot(one) : "The first measurement is under way."}</small>
       {known && <small>{of}; median of the last hour {show(one.hour_median)}</small>}
     </li>
   );

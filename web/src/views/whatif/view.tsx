@@ -102,6 +102,11 @@ function Trial({ current }: { current: Recommendation | undefined }) {
           )}
           <p class="quiet">Nothing is set on any switch from here.</p>
         </Panel>
+        {!shown && !asking.problem.value && (
+          <Panel id="answer" title="What the twin predicts">
+            <p class="quiet">The first prediction takes some seconds; those after it are quicker.</p>
+          </Panel>
+        )}
         {shown && mark && (
           <Panel id="answer" title="What the twin predicts" class={asking.busy.value ? "stale" : ""} note={<About of={shown} onAgain={() => asking.again()} />}>
             <Predicted of={shown} mark={mark} busy={asking.busy.value} />
@@ -170,7 +175,7 @@ function Predicted({ of: { incumbent, prediction, said: { score_is: by } }, mark
               : beside(incumbent, prediction)}
       </Sentence>
       <div aria-busy={busy}>
-        <Comparison id="tried" caption="Predictions beside what runs" now={alone(incumbent)} better={current ? alone(prediction) : unknown(prediction)} by={by} names={["Now", "Tried"]} />
+        <Comparison id="tried" caption="Predictions beside what runs" now={incumbent} better={current ? prediction : unknown(prediction)} by={by} names={["Now", "Tried"]} />
       </div>
       <p class="quiet">
         {by === "gain"
@@ -180,9 +185,6 @@ function Predicted({ of: { incumbent, prediction, said: { score_is: by } }, mark
     </>
   );
 }
-
-// A score min–max over two says nothing.
-const alone = (one: Answer["prediction"]): Answer["prediction"] => ({ ...one, score_normalised: null });
 
 // Its figures as not known: nobody shall take the last answer for this one's.
 const unknown = (one: Answer["prediction"]): Answer["prediction"] => ({
@@ -197,7 +199,6 @@ const unknown = (one: Answer["prediction"]): Answer["prediction"] => ({
   probe_slowdown: { n: 0, p50: null, p99: null },
   probe_by_path: {},
   score: null,
-  score_normalised: null,
   slowdown: Object.fromEntries(Object.entries(one.slowdown).map(([name]) => [name, { n: 0, mean: null, p99: null }])) as Answer["prediction"]["slowdown"],
 });
 

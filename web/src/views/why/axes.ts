@@ -67,7 +67,7 @@ export function acrossAxes(round: Recommendation): CandidateAxis[] {
     { key: "p99", name: "99th percentile queue", of: (one) => one.queue_p99_bytes, show: bytes, log: true },
     { key: "mice", name: "mice, 99 % slowdown", of: (one) => one.slowdown.mice.p99, show: ratio, log: true },
   ];
-  return [...shareAxis(round, "delay", "small-message delay, of now"), mean, ...rest].filter((axis) => round.candidates.some((one) => axis.of(one) !== null));
+  return [...shareAxis(round, "delay", "small-message delay, share of now"), mean, ...rest].filter((axis) => round.candidates.some((one) => axis.of(one) !== null));
 }
 
 export function upAxes(round: Recommendation): CandidateAxis[] {
@@ -101,7 +101,7 @@ export function upAxes(round: Recommendation): CandidateAxis[] {
     },
   };
   const all: CandidateAxis[] = [
-    ...shareAxis(round, "bulk", "bulk speed, of now"),
+    ...shareAxis(round, "bulk", "bulk speed, share of now"),
     terms[round.throughput_is] ?? beside,
     { key: "goodput", name: "goodput", of: (one) => one.goodput_gbps, show: gbps },
     { key: "score", name: round.score_is === "gain" ? "gain" : "score", of: (one) => one.score, show: round.score_is === "gain" ? gain : score, everyone: true },

@@ -187,8 +187,8 @@ function AllCandidates({ round, whole }: { round: Recommendation; whole: number 
             ...(parts
               ? [
                   { name: "Gain", cell: (one: Candidate) => worth(one, "gain"), by: (one: Candidate) => one.score },
-                  { name: "Bulk speed, of now", cell: (one: Candidate) => optional(parts(one).bulk), by: (one: Candidate) => parts(one).bulk },
-                  { name: "Delay, of now", cell: (one: Candidate) => optional(parts(one).delay), by: (one: Candidate) => parts(one).delay },
+                  { name: "Bulk speed, share of now", cell: (one: Candidate) => optional(parts(one).bulk), by: (one: Candidate) => parts(one).bulk },
+                  { name: "Delay, share of now", cell: (one: Candidate) => optional(parts(one).delay), by: (one: Candidate) => parts(one).delay },
                 ]
               : []),
             { name: parts ? "Score, min–max" : "Score", cell: (one) => score(parts ? one.score_normalised : one.score) },
@@ -198,7 +198,7 @@ function AllCandidates({ round, whole }: { round: Recommendation; whole: number 
             { name: "Goodput", cell: (one) => gbps(one.goodput_gbps), by: (one) => one.goodput_gbps },
             { name: "Elephants, mean", cell: (one) => ratio(one.slowdown.elephant.mean), by: (one) => one.slowdown.elephant.mean },
             { name: "Mice, 99 %", cell: (one) => ratio(one.slowdown.mice.p99), by: (one) => one.slowdown.mice.p99 },
-            { name: "Probe, 99 %", cell: (one) => ratio(one.probe_slowdown?.p99), by: (one) => one.probe_slowdown?.p99 ?? null },
+            { name: "Small message, 99 %", cell: (one) => ratio(one.probe_slowdown?.p99), by: (one) => one.probe_slowdown?.p99 ?? null },
             { name: "Marked", cell: (one) => percent(one.marked_fraction), by: (one) => one.marked_fraction },
             { name: "Window", cell: (one) => seconds(one.window_s), tone: (one) => (ranWhole(one, whole) ? "" : "absent") },
             { name: "Seeds", cell: (one) => count(one.seeds) },

@@ -12,11 +12,11 @@ const faster = (by: number) => `${percent(Math.abs(by))} ${by > 0 ? "faster" : "
 
 function told(part: Part, value: number, shares: Shares): string {
   if (part === "bulk") return shares.bulk === null ? "bulk traffic" : `bulk traffic ${faster(shares.bulk - 1)}`;
-  if (part === "delay") return shares.delay === null ? "small messages" : `small messages ${faster(1 - shares.delay)} at p99`;
+  if (part === "delay") return shares.delay === null ? "small messages" : `small messages and mice ${faster(1 - shares.delay)} at p99`;
   return value > 0 ? "fewer pauses and losses" : "more pauses and losses";
 }
 
-// Such as "small messages 55 % faster at p99 (+40 %), bulk traffic 26 % slower (−15 %)".
+// Such as "small messages and mice 55 % faster at p99 (+40 %), bulk traffic 26 % slower (−15 %)".
 export function tradedWords(parts: GainParts, shares: Shares): string {
   return (Object.keys(PARTS) as Part[])
     .map((part) => ({ part, value: parts[part] ?? 0 }))

@@ -42,7 +42,7 @@ export function OpinionPanel({ of: round }: { of: Recommendation }) {
           { name: "99 % queue", cell: (one) => both(one, (of) => bytes(of.queue_p99_bytes)) },
           { name: "Goodput", cell: (one) => both(one, (of) => gbps(of.goodput_gbps)) },
           { name: "Mice, 99 %", cell: (one) => both(one, (of) => ratio(of.slowdown.mice.p99)) },
-          { name: "Probe, 99 %", cell: (one) => both(one, (of) => ratio(of.probe_slowdown?.p99)) },
+          { name: "Small message, 99 %", cell: (one) => both(one, (of) => ratio(of.probe_slowdown?.p99)) },
           { name: "Elephants, mean", cell: (one) => both(one, (of) => ratio(of.slowdown.elephant.mean)) },
           { name: round.score_is === "gain" ? "Gain by both" : "Score", cell: ({ first }) => worth(round.candidates.find((one) => sameWatermark(one, first)) ?? first, round.score_is) },
         ]}

@@ -8,10 +8,11 @@ import { QueueTrajectories } from "../../recommendation/trajectories.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
 import { address } from "../../router.ts";
 import { useCurrent } from "../../service/current.ts";
-import type { Recommendation } from "../../service/documents.ts";
+import type { Recommendation, Rollouts } from "../../service/documents.ts";
 import { type Live, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { Decision } from "../now/advice.tsx";
+import { asItStands } from "../now/advice-words.ts";
 import type { View } from "../../views.ts";
 import { standing } from "./axes.ts";
 import { CandidatePanel } from "./candidates.tsx";
@@ -29,8 +30,10 @@ function useWanted(id: string | undefined): Live<Recommendation> {
 }
 
 function Why({ rest: [id] }: { rest: readonly string[] }) {
-  const { value: found, problem } = useWanted(id);
-  if (!found) return <Absent id={id} problem={problem} />;
+  const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
+  const { value, problem } = useWanted(id);
+  if (!value) return <Absent id={id} problem={problem} />;
+  const found = asItStands(value, newest);
   const { incumbent: now, recommendation: better, trajectories } = found;
   const was = standing(found) ? "now" : "before";
   return (
