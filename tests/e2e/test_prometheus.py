@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, start_http_server
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.metrics import Metrics
@@ -24,14 +26,18 @@ from telemetry.topology import leaf_spine
 from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, serving
 from tests.unit.deploy.monitoring import (
+    DASHBOARDS,
     PROMETHEUS,
+    dashboard,
     declared,
     expressions,
     filled_in,
+    forwarding,
     names_in,
     recorded,
     rules,
     targets,
+    values_asked,
 )
 from twin.watermark import Watermark
 
@@ -246,6 +252,56 @@ def test_every_panel_of_the_dashboards_is_answered(watched: Watched) -> None:
         return {panel for panel in SHOWN if not shown[panel]}
 
     until(lambda: empty() == set())
+
+
+class Everything:
+    """Exports all that a service and an ingest process can, with each value that a dashboard matches."""
+
+    def __init__(self) -> None:
+        process = CollectorRegistry()
+        ProcessCollector(registry=process)
+        of_service = Metrics(CollectorRegistry(), version="0").registry
+        self._registries = (of_service, forwarding(CollectorRegistry()), process)
+        self._begun_s = 0.0
+
+    def collect(self) -> Iterator[Metric]:
+        families = {family.name: family for one in reversed(self._registries) for family in one.collect()}
+        begun = GaugeMetricFamily("process_start_time_seconds", "Begin.", value=self._begun_s)
+        return iter((families | {begun.name: begun}).values())
+
+    def goes_on(self) -> None:
+        """All count one more, and the process has begun anew."""
+        self._begun_s += 1.0
+        values = values_asked()
+        for collector in [one for registry in self._registries for one in registry._collector_to_names]:
+            kind, labels = getattr(collector, "_type", None), getattr(collector, "_labelnames", ())
+            step = {"counter": "inc", "gauge": "inc", "histogram": "observe"}.get(kind or "")
+            if step is None:
+                continue
+            for given in product(*(sorted(values.get(label, {"one"})) for label in labels)):
+                getattr(collector.labels(*given) if labels else collector, step)(1)
+
+
+def test_every_query_of_the_dashboards_is_answered_where_all_is_told(tmp_path: Path) -> None:
+    told, port = Everything(), free_port()
+    told.goes_on()
+    registry = CollectorRegistry()
+    registry.register(told)
+    server, thread = start_http_server(port, "127.0.0.1", registry=registry)
+    try:
+        with scraping(tmp_path, f"http://127.0.0.1:{port}") as prometheus:
+
+            def silent() -> list[str]:
+                told.goes_on()
+                notes = [one["expr"] for path in DASHBOARDS for one in dashboard(path)["annotations"]["list"]]
+                asked = [*(expression for _, expression, _ in targets()), *notes]
+                return [one for one in asked if not queried(prometheus, filled_in(one))]
+
+            until(lambda: silent() == [])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def crowded() -> Metrics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,15 @@ def labels_asked(expression: str) -> Iterator[tuple[str, str]]:
             yield series, label
 
 
+def values_asked() -> dict[str, set[str]]:
+    """For each label that rules and dashboards match by what it says, those values."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for expression in expressions():
+        for label, values in re.findall(r'(\w+)=~?"([\w|]+)"', expression):
+            found[label] |= set(values.split("|"))
+    return found
+
+
 def filled_in(expression: str) -> str:
     """An expression of a dashboard as Grafana asks it, of everything."""
     return re.sub(r"\$(?:instance|switch)\b", ".*", expression).replace("$__rate_interval", "1m")
@@ -105,7 +115,7 @@ def declared() -> Mapping[str, frozenset[str]]:
     registry, other = CollectorRegistry(), CollectorRegistry()
     ProcessCollector(registry=registry)
     found: dict[str, frozenset[str]] = {}
-    for made in (Metrics(registry, version="0").registry, _forwarding(other)):
+    for made in (Metrics(registry, version="0").registry, forwarding(other)):
         for family in made.collect():
             if family.name.startswith("process_"):
                 found |= {sample.name: frozenset() for sample in family.samples}
@@ -116,6 +126,7 @@ def declared() -> Mapping[str, frozenset[str]]:
     return found
 
 
-def _forwarding(registry: CollectorRegistry) -> CollectorRegistry:
+def forwarding(registry: CollectorRegistry) -> CollectorRegistry:
+    """With every metric of an ingest process."""
     ForwardMetrics(registry, version="0")
     return registry
