@@ -287,7 +287,7 @@ def _path(inventory: Path | None, settings: Settings) -> Path:
     path = inventory or settings.push.inventory
     if path is None:
         raise InputError(
-            "ecntwin switches",
+            "switches",
             None,
             "no inventory; it says where the switches are",
             "give --inventory FILE, or push.inventory in the settings",

@@ -201,7 +201,7 @@ def require_terminal(command: str) -> None:
     """Raises ``InputError`` if standard input is not a terminal: nobody could confirm."""
     if not sys.stdin.isatty():
         raise InputError(
-            f"ecntwin {command}",
+            command,
             None,
             "there is no terminal to confirm at",
             "add --yes where this is meant",

@@ -35,6 +35,7 @@ def _ratio(value: float) -> str:
 
 
 _MARK = ("Kmin", "Kmax", "Pmax")
+_MANY = 3.0
 _FIGURES = ("mean\nqueue", "mice\n99 %", "elephants")
 
 _OPINION_FIGURES: Sequence[tuple[Callable[[PredictionDocument], float | None], Callable[[float], str]]] = (
@@ -58,7 +59,13 @@ def comparison_table(now: Predicted, best: Predicted) -> Table:
     rows: Sequence[tuple[str, float | None, float | None, Callable[[float], str], int]] = (
         ("mean queue", now.queue_mean_bytes, best.queue_mean_bytes, bytes_text, _BETTER_LOWER),
         ("99 % queue", now.queue_p99_bytes, best.queue_p99_bytes, bytes_text, _BETTER_LOWER),
-        ("probe, 99 % slowdown", now.probe_slowdown.p99, best.probe_slowdown.p99, _ratio, _BETTER_LOWER),
+        (
+            "small message, 99 % slowdown",
+            now.probe_slowdown.p99,
+            best.probe_slowdown.p99,
+            _ratio,
+            _BETTER_LOWER,
+        ),
         ("mice, 99 % slowdown", now.slowdown["mice"].p99, best.slowdown["mice"].p99, _ratio, _BETTER_LOWER),
         (
             "elephants, mean slowdown",
@@ -166,6 +173,12 @@ def _figures(one: Predicted, score_is: str) -> tuple[str, str, str, str]:
     )
 
 
+def _told(relative: float) -> str:
+    """A relative change; from three times as much on, percent say little."""
+    times = relative + 1
+    return change_text(relative) if times < _MANY else f"{times:.{0 if times >= 10 else 1}f} times"
+
+
 def _change(before: float | None, after: float | None, better: int) -> Text:
     if before is None or after is None or before == 0:
         return Text("" if before == after else NONE)
@@ -173,4 +186,4 @@ def _change(before: float | None, after: float | None, better: int) -> Text:
     if abs(relative) < 0.005:
         return Text("same", style="dim")
     good = relative * better > 0
-    return Text(change_text(relative), style="" if better == _NEITHER else "green" if good else "red")
+    return Text(_told(relative), style="" if better == _NEITHER else "green" if good else "red")

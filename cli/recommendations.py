@@ -255,7 +255,7 @@ def _show_change(found: RecommendationAnswer, switches: list[SwitchAnswer], scre
     screen.print(Text(found.why))
     screen.print(Text(_worth(found)))
     for sentence in [*found.holds, *([found.caution] if found.caution else []), *found.notes]:
-        screen.print(Text(f"≠ {sentence}", "yellow"))
+        screen.print(Text(f"Note: {sentence}", "yellow"))
     writes = sum(one.writes for one in switches if one.name in found.switches)
     if not writes:
         screen.print("A dry run: no device is written.")

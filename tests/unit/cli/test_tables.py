@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from cli.answers import (
     AlarmsAnswer,
     FlowsAnswer,
+    PredictionAnswer,
     RecommendationAnswer,
     RecommendationsAnswer,
     RolloutAnswer,
@@ -23,6 +24,7 @@ from cli.answers import (
     SwitchAnswer,
 )
 from cli.output import WIDE, clock_text, count_text, list_text, of_all_text
+from cli.prediction_tables import comparison_table
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
 from cli.rollouts import rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
@@ -344,3 +346,16 @@ def test_words_for_numbers_and_times() -> None:
         said = clock_text(now.isoformat())
     assert said == now.strftime("%H:%M:%S")
     assert len(clock_text(AT)) == len("2026-01-01 00:00")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [(0.1, 0.29, "+190 %"), (0.001, 0.0031, "3.1 times"), (0.001, 0.142, "142 times"), (0.2, 0.1, "−50 %")],
+)
+def test_what_grows_many_times_is_not_told_in_percent(before: float, after: float, told: str) -> None:
+    now, best = (
+        answer(PredictionAnswer, prediction(mark, marked_fraction=share))
+        for mark, share in ((NOW, before), (BEST, after))
+    )
+    (row,) = (one for one in drawn(80, comparison_table(now, best)).splitlines() if "packets marked" in one)
+    assert row.strip().endswith(told)
