@@ -72,7 +72,7 @@ export const residuals = (since: string): Look => ({
   everyMs: PAST_MS,
   spacingMs: 2_000,
 });
-export const advice: Look = { path: "/v1/history/advice", after: ["recommendation"], everyMs: 10 * PAST_MS, spacingMs: 30_000 };
+export const advice: Look = { path: "/v1/history/advice", after: ["recommendation"], everyMs: 10 * PAST_MS, spacingMs: 5_000 };
 export const gains = (since: string): Look => ({
   path: `/v1/history/gains?limit=1000&since=${since}`,
   after: ["recommendation", "rollout"],
