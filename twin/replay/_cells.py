@@ -202,9 +202,16 @@ def left_until(work: Work, q: int, time: float) -> float:
     if time <= 0.0:
         return 0.0
     step = int(time)
-    before = left_by(work, q, step - 1)
     part = time - step
-    return before + part * (left_by(work, q, step) - before) if part > 0.0 else before
+    first = work.pages[step >> PAGE_BITS, q]
+    if first < 0 or step & _MASK == 0:  # the step before is not in this page
+        before = left_by(work, q, step - 1)
+    else:
+        before = step - work.cells[first + (step & _MASK) - 1].lag
+    if part == 0.0:
+        return before
+    after = step + 1.0 - work.cells[first + (step & _MASK)].lag if first >= 0 else step + 1.0
+    return before + part * (after - before)
 
 
 @inlined

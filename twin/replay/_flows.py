@@ -39,9 +39,9 @@ def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     slot = slots[index]
     at = int(min(slot.cut_at, slot.increase_at, slot.due))  # alpha ticks are caught up at the next cut tick
     if slot.sending > 0.0:
-        steps_left = min(slot.remaining, slot.counted) / slot.sending
-        if steps_left < NEVER:
-            at = min(at, slot.since + int(max(steps_left, 0.0)))
+        left = min(slot.remaining, slot.counted)
+        if left < slot.sending * (at - slot.since):
+            at = slot.since + int(max(left / slot.sending, 0.0))
     at = min(max(at, earliest), earliest + wheel.size - 2)
     if at == slot.next_at:
         return
@@ -85,12 +85,22 @@ def merge(slot: Record, segments: Table, index: int, step: int) -> None:
 
 
 @inlined
+def forget(slot: Record, segments: Table, index: int) -> None:
+    """Drop the segments that ended before what is still to be read."""
+    last = slot.segment_end - 1
+    while slot.segment_first < last and segments[index, (slot.segment_first + 1) & _MASK].start <= slot.read:
+        slot.segment_first += 1
+
+
+@inlined
 def remember(slot: Record, segments: Table, index: int, sending: float, step: int) -> None:
     """Append a rate change to the flow's segments, which are kept until their marks are drawn."""
     newest = segments[index, (slot.segment_end - 1) & _MASK]
     if slot.segment_end > slot.segment_first and newest.start >= step:
         newest.rate = sending
         return
+    if slot.segment_end - slot.segment_first == SEGMENTS:
+        forget(slot, segments, index)
     if slot.segment_end - slot.segment_first == SEGMENTS:
         merge(slot, segments, index, step)
     here = segments[index, slot.segment_end & _MASK]
@@ -100,13 +110,14 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
 
 
 @inlined
-def unmarked_hazard(tables: Tables, work: Work, index: int, time: float) -> float:
-    """−log P(no mark) for the packets of a flow that left its path's last queue by ``time``, in steps.
+def read_marks(tables: Tables, work: Work, index: int, time: float) -> tuple[float, float]:
+    """How likely each packet of a flow that left its path's last queue by ``time`` was marked, and how many.
 
     Only those not asked for before. Packets are evenly spaced: n of them at mean probability p stay unmarked
-    with (1 − p)^n; fewer than one, with 1 − n p. (A Poisson count would mark a flow too slow to send any
-    packet.) At its first queue each byte meets the marks of its own arrival step, at those after it the mean
-    over all that is asked for; queues mark independently. Without PFC, what was lost is to be sent again.
+    with (1 − p)^n; fewer than one count as one, at n p. (A Poisson count would mark a flow too slow to send
+    any packet.) At its first queue each byte meets the marks of its own arrival step, at those after it the
+    mean over all that is asked for; queues mark independently. Without PFC, what was lost is to be sent
+    again.
     """
     slot = work.slots[index]
     slot.asked = max(slot.asked, time)
@@ -134,22 +145,29 @@ def unmarked_hazard(tables: Tables, work: Work, index: int, time: float) -> floa
     marks = marks_until(work, q, position)
     if until <= slot.read:
         read.position, read.marks = position, marks
-        return 0.0
+        return 0.0, 1.0
     if clear == 1.0 and gone == 0.0 and tables.pfc and marks == read.marks:
         read.position, slot.read = position, until
-        return 0.0
+        return 0.0, 1.0
     sent, marked, lost = sent_and_marked(tables, work, index, q, until, marks)
     read.position, read.marks = position, marks
     slot.read = until
     if sent <= 0.0:
-        return 0.0
+        return 0.0, 1.0
     slot.remaining += lost + gone * sent
     p = 1.0 - (1.0 - marked / sent) * clear
     if p <= 0.0:
-        return 0.0
+        return 0.0, 1.0
     n = sent / tables.packet_bytes
     count = max(n, 1.0)
-    return count * hazard_of(min(p * n / count, 1.0 - 1e-12))
+    return min(p * n / count, 1.0 - 1e-12), count
+
+
+@inlined
+def unmarked_hazard(tables: Tables, work: Work, index: int, time: float) -> float:
+    """−log P(no mark) of the packets that ``read_marks`` reads."""
+    p, count = read_marks(tables, work, index, time)
+    return count * hazard_of(p)
 
 
 @inlined
@@ -208,6 +226,12 @@ def increase(slot: Record, params: Params, line_rate: float) -> None:
 
 
 @inlined
+def overdue(work: Work, index: int, time: float) -> bool:
+    """Whether a flow has so much unread at ``time`` that it reads on, marked or not."""
+    return bool(time - work.reads[index, 0].position > MOST_UNREAD_STEPS)
+
+
+@inlined
 def none_marked(tables: Tables, work: Work, index: int, time: float) -> bool:
     """Whether surely no queue on a flow's path has marked any byte that the flow has not asked for.
 
@@ -216,7 +240,7 @@ def none_marked(tables: Tables, work: Work, index: int, time: float) -> bool:
     slot = work.slots[index]
     hops = tables.probed
     first, end = hops.offset[slot.entry], hops.offset[slot.entry + 1]
-    if not tables.pfc or slot.asked - work.reads[index, 0].position > MOST_UNREAD_STEPS:
+    if not tables.pfc or overdue(work, index, slot.asked):
         return False
     since = slot.asked
     for hop in range(end - 1, first - 1, -1):
@@ -306,14 +330,21 @@ def keep_time(slot: Record, before: float, at: float, ahead: float, packet_bytes
 def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed: int) -> None:
     """A cut tick, after the alpha ticks before it."""
     slot = work.slots[index]
+    # Within a step queues do not mark: mostly one look at them answers for all of these ticks.
+    last = slot.cut_at - slot.return_delay
+    quiet = not overdue(work, index, last) and none_marked(tables, work, index, last)
     while slot.alpha_at <= slot.cut_at:
-        if cnp_came(tables, work, index, slot.alpha_at, seed):
+        slot.draws += 1
+        if not quiet and cnp_came(tables, work, index, slot.alpha_at, seed):
             slot.cut_cnp = 1
             slot.alpha_cnp = 1
         slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
         slot.alpha_cnp = 0
         slot.alpha_at += params.alpha_steps
-    if cnp_came(tables, work, index, slot.cut_at, seed):
+    slot.draws += 1
+    # Where both clocks tick at once, the alpha tick has asked for everything.
+    fresh = not quiet and (last > slot.asked or overdue(work, index, last))
+    if fresh and cnp_came(tables, work, index, slot.cut_at, seed):
         slot.cut_cnp = 1
         slot.alpha_cnp = 1
     if slot.cut_cnp:
@@ -333,16 +364,14 @@ def cnp_came(tables: Tables, work: Work, index: int, at: float, seed: int) -> bo
     """Draw whether a CNP reached the sender since the last draw, up to ``at``, in steps."""
     slot = work.slots[index]
     time = at - slot.return_delay
-    if time <= 0.0:
-        return False
-    slot.draws += 1
     if none_marked(tables, work, index, time):
         return False
-    hazard = unmarked_hazard(tables, work, index, time)
-    if hazard <= 0.0:
+    p, count = read_marks(tables, work, index, time)
+    if p <= 0.0:
         return False
     draw = uniform(seed, slot.flow, slot.draws)
-    return draw < hazard and draw < -math.expm1(-hazard)  # the first is the upper bound, and cheap
+    # 1 − (1 − p)^count lies between p and count p, and most draws do not.
+    return draw < p or (draw < count * p and draw < -math.expm1(-count * hazard_of(p)))
 
 
 @inlined

@@ -125,6 +125,17 @@ class Work(NamedTuple):
 
 
 FLOAT, INT = np.float64, np.int64
+SHORT = np.int32  # numbers of records, and steps, in tables of large fabrics: they do not fit a core's cache
+
+LINE = 64  # bytes of a cache line
+
+
+def records(count: int, record: np.dtype[np.void]) -> Table:
+    """``count`` records of zeros, the first at the begin of a cache line."""
+    room = np.zeros(count * record.itemsize + LINE, dtype=np.uint8)
+    first = -room.ctypes.data % LINE
+    return room[first : first + count * record.itemsize].view(record)
+
 
 FLOW = np.dtype(
     [
@@ -146,18 +157,19 @@ FLOW = np.dtype(
 
 ENTRY = np.dtype(
     [
-        ("nic", INT),
-        ("suffix", INT),
-        ("inlet", INT),
-        ("delay", INT),  # NIC to first queue
-        ("walked", INT),  # NIC to last queue
-        ("return_delay", FLOAT),  # last queue to receiver and back to the sender
-        ("group", INT),  # of flows recorded together, −1: the last
         # run
         ("rate", FLOAT),
         ("total", FLOAT),  # sent until ``since``, for PFC
-        ("since", INT),
         ("noted", FLOAT),  # sent until the bin that is now recorded
+        ("since", SHORT),
+        # fixed
+        ("nic", SHORT),
+        ("suffix", SHORT),
+        ("inlet", SHORT),
+        ("delay", SHORT),  # NIC to first queue
+        ("walked", SHORT),  # NIC to last queue
+        ("return_delay", FLOAT),  # last queue to receiver and back to the sender
+        ("group", INT),  # of flows recorded together, −1: the last
     ],
     align=True,
 )
@@ -184,75 +196,78 @@ NIC = np.dtype(
 
 INLET = np.dtype(
     [
-        ("suffix", INT),
-        ("delay", INT),
         # run
         ("rate", FLOAT),
         ("burst", FLOAT),
-        ("flows", INT),
-        ("listed", INT),  # among ``Work.sending``
+        ("flows", SHORT),
+        ("listed", SHORT),  # among ``Work.sending``
+        # fixed
+        ("suffix", SHORT),
+        ("delay", SHORT),
     ],
     align=True,
 )
 
 SUFFIX = np.dtype(
     [
-        ("queue", INT),
-        ("onward", INT),
-        ("group", INT),  # of flows recorded together, −1: the last
         # run
         ("total", FLOAT),  # bytes sent to the next queue
-        ("parcel", INT),  # its newest ...
-        ("parcel_at", INT),  # ... and the step that one arrives in
+        ("parcel", SHORT),  # its newest ...
+        ("parcel_at", SHORT),  # ... and the step that one arrives in
+        # fixed
+        ("queue", SHORT),
+        ("onward", SHORT),
+        ("group", INT),  # of flows recorded together, −1: the last
     ],
     align=True,
 )
 
+# Three cache lines.
 QUEUE = np.dtype(
     [
-        # run, by how often it is used
-        ("busy", INT),  # listed in ``Work.busy``
-        ("until", INT),  # the last step for which arrivals are known
+        # First what every step of a queue with work needs, and flows that ask whether it marked.
         ("backlog", FLOAT),
-        ("head", INT),  # oldest arrival step not wholly sent
         ("light_rate", FLOAT),  # arrivals that an empty queue passes unexamined; −1 while paused
         ("sent", FLOAT),  # in the last step
         ("marks_sum", FLOAT),  # of the arrival steps before ``head``
+        ("others", FLOAT),  # what flows outside the slice now bring
+        ("head", INT),  # oldest arrival step not wholly sent
+        ("until", INT),  # the last step for which arrivals are known
+        ("busy", INT),  # listed in ``Work.busy``
         ("marked_at", INT),  # the last step in which it marked
+        ("ending_first", INT),
+        ("delay", INT),  # fixed
+        ("sent_sum", FLOAT),  # these three inside the window
+        ("marked_sum", FLOAT),
+        ("depth_sum", FLOAT),
         ("left", FLOAT),  # bytes of arrival step ``head`` still waiting
         ("marks", FLOAT),  # marking met so far by the part of step ``head`` that left
-        ("lost_sum", FLOAT),  # of all arrival steps
         ("jitter", FLOAT),  # packet phases: bytes ahead of the fluid
-        ("flows", INT),  # now crossing it
-        ("paused", INT),
-        ("ending_first", INT),
-        ("ending_last", INT),
-        ("depth_sum", FLOAT),  # these three inside the window
-        ("sent_sum", FLOAT),
-        ("marked_sum", FLOAT),
-        ("others", FLOAT),  # what flows outside the slice now bring
+        ("lost_sum", FLOAT),  # of all arrival steps
+        ("flows", SHORT),  # now crossing it
+        ("ending_last", SHORT),
+        ("paused", np.int8),
         # fixed
+        ("is_last", np.int8),
+        ("monitored", SHORT),
         ("rate", FLOAT),
-        ("delay", INT),
-        ("switch", INT),
-        ("reverse_queue", INT),
-        ("reverse_nic", INT),
-        ("background", INT),  # row of ``Tables.background``, −1 for none
-        ("monitored", INT),
-        ("is_last", INT),
-        ("feeder_first", INT),
-        ("feeder_end", INT),
+        ("switch", SHORT),
+        ("reverse_queue", SHORT),
+        ("reverse_nic", SHORT),
+        ("background", SHORT),  # row of ``Tables.background``, −1 for none
+        ("feeder_first", SHORT),
+        ("feeder_end", SHORT),
     ],
     align=True,
 )
 
 FEEDER = np.dtype(
     [
-        ("queue", INT),
-        ("delay", INT),
-        ("ingress", INT),
-        ("entry", INT),  # one of the two, the other −1
-        ("suffix", INT),
+        ("queue", SHORT),
+        ("delay", SHORT),
+        ("ingress", SHORT),
+        ("entry", SHORT),  # one of the two, the other −1
+        ("suffix", SHORT),
     ],
     align=True,
 )
@@ -339,7 +354,7 @@ CELL = np.dtype(
         ("marks", FLOAT),  # running sum of the mean marking of the arrival steps before this one ...
         ("met", FLOAT),  # ... and that of this one, of the part of it that has left
         ("lag", np.float32),  # by the end of this step, this many arrival steps have not left, or only a part
-        ("parcels", np.int32),  # first of those that arrived, −1 if none
+        ("parcels", SHORT),  # first of those that arrived, −1 if none
     ],
     align=True,
 )
@@ -347,7 +362,7 @@ CELL = np.dtype(
 LOSS = np.dtype([("total", FLOAT), ("share", FLOAT)], align=True)  # by arrival step, as ``marks`` and ``met``
 
 # What a stream that goes on brings to a queue in one step.
-PARCEL = np.dtype([("bytes", FLOAT), ("suffix", INT), ("after", INT)], align=True)
+PARCEL = np.dtype([("bytes", FLOAT), ("suffix", SHORT), ("after", SHORT)], align=True)
 
 # How full the pools are.
 POOL = np.dtype(

@@ -121,7 +121,7 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
     n_bins = (tables.n_steps + horizon) // layout.BIN_STEPS + 1
     n_logs = min(tables.n_steps // layout.LOG_STEPS + 2, layout.LOG_ROWS)
     return Work(
-        slots=np.zeros(n_flows, dtype=layout.SLOT),
+        slots=layout.records(n_flows, layout.SLOT),
         # A spare column: rows a power of two apart would share a few cache lines.
         segments=np.zeros((n_flows, layout.SEGMENTS + 1), dtype=layout.SEGMENT),
         reads=np.zeros((n_flows, n_hops), dtype=layout.READ),
@@ -129,9 +129,9 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
         pages=np.full((n_rows, n_queues), -1, dtype=np.int32),
         marks=np.zeros((n_rows, n_queues)),
         losses=np.zeros((1, 1) if tables.pfc else (n_rows, n_queues)),
-        cells=np.zeros(n_pages * layout.PAGE, dtype=layout.CELL),
-        lost=np.zeros(0 if tables.pfc else n_pages * layout.PAGE, dtype=layout.LOSS),
-        parcels=np.zeros(n_parcels, dtype=layout.PARCEL),
+        cells=layout.records(n_pages * layout.PAGE, layout.CELL),
+        lost=layout.records(0 if tables.pfc else n_pages * layout.PAGE, layout.LOSS),
+        parcels=layout.records(n_parcels, layout.PARCEL),
         free_pages=np.zeros(n_pages, dtype=np.int64),
         pool=np.zeros(1, dtype=layout.POOL),
         busy=np.zeros(2 * n_queues, dtype=np.int64),
@@ -200,7 +200,7 @@ class _Paths:
 
     def flows(self) -> Table:
         scenario = self.scenario
-        table = np.zeros(len(self.of_flow), dtype=layout.FLOW)
+        table = layout.records(len(self.of_flow), layout.FLOW)
         start = scenario.flows.start_s / self.step_s
         table["start_step"] = np.floor(start)
         table["start_fraction"] = start - np.floor(start)
@@ -210,7 +210,7 @@ class _Paths:
         return table
 
     def entries(self) -> Table:
-        table = np.zeros(len(self.entry_of), dtype=layout.ENTRY)
+        table = layout.records(len(self.entry_of), layout.ENTRY)
         for path, index in self.entry_of.items():
             delay = self._nic_steps[path[0]]
             suffix = self.suffix_of[path[1:]]
@@ -227,7 +227,7 @@ class _Paths:
         return table
 
     def nics(self) -> Table:
-        table = np.zeros(len(self.nic_of), dtype=layout.NIC)
+        table = layout.records(len(self.nic_of), layout.NIC)
         for port, index in self.nic_of.items():
             table[index]["rate"] = self.scenario.port_rate_bytes_per_s[port] * self.step_s
             table[index]["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
@@ -235,13 +235,13 @@ class _Paths:
         return table
 
     def inlets(self) -> Table:
-        table = np.zeros(len(self.inlet_of), dtype=layout.INLET)
+        table = layout.records(len(self.inlet_of), layout.INLET)
         for (suffix, delay), index in self.inlet_of.items():
             table[index]["suffix"], table[index]["delay"] = suffix, delay
         return table
 
     def suffixes(self) -> Table:
-        table = np.zeros(len(self.suffix_of), dtype=layout.SUFFIX)
+        table = layout.records(len(self.suffix_of), layout.SUFFIX)
         for suffix, index in self.suffix_of.items():
             table[index]["queue"] = self.queue_of[suffix[0]]
             table[index]["onward"] = self.suffix_of[suffix[1:]] if len(suffix) > 1 else -1
@@ -250,7 +250,7 @@ class _Paths:
 
     def queues(self) -> Table:
         scenario = self.scenario
-        table = np.zeros(len(self.queue_ports), dtype=layout.QUEUE)
+        table = layout.records(len(self.queue_ports), layout.QUEUE)
         monitored = {port: place for place, port in enumerate(scenario.monitored)}
         last = {path[-1] for path in self.entry_of}
         feeding = np.array([feeder[0] for feeder in self.feeder_list], dtype=np.int64)
@@ -289,7 +289,7 @@ class _Paths:
         return edges * self.step_s
 
     def feeders(self) -> Table:
-        table = np.zeros(len(self.feeder_list), dtype=layout.FEEDER)
+        table = layout.records(len(self.feeder_list), layout.FEEDER)
         for index, (queue, port, path, is_entry) in enumerate(self.feeder_list):
             table[index]["queue"] = queue
             table[index]["delay"] = self._steps[port]
@@ -299,7 +299,7 @@ class _Paths:
         return table
 
     def ingresses(self) -> Table:
-        table = np.zeros(len(self.ingress_of), dtype=layout.INGRESS)
+        table = layout.records(len(self.ingress_of), layout.INGRESS)
         for port, index in self.ingress_of.items():
             table[index]["switch"] = self.switch_of[self.scenario.ports[port].peer]
             table[index]["delay"] = self._steps[port]
@@ -314,7 +314,7 @@ class _Paths:
         own = number >= 0
         bdp = HEADROOM_BDP * scenario.port_rate_bytes_per_s * scenario.port_delay_s
         set_aside = np.bincount(number[own], weights=bdp[own] + RESERVE_BYTES, minlength=len(self.switch_of))
-        table = np.zeros(len(self.switch_of), dtype=layout.SWITCH)
+        table = layout.records(len(self.switch_of), layout.SWITCH)
         # A buffer smaller than its own set-asides still shares something.
         table["shared"] = np.maximum(scenario.buffer_bytes - set_aside, 0.1 * scenario.buffer_bytes)
         # An ingress holds at most what its switch holds.

@@ -34,6 +34,14 @@ def names(scenario: Scenario, ports: list[int]) -> list[tuple[str, str]]:
     return [(scenario.ports[port].node, scenario.ports[port].peer) for port in ports]
 
 
+def test_records_of_large_tables_do_not_straddle_cache_lines() -> None:
+    for record in (layout.QUEUE, layout.ENTRY, layout.INLET, layout.SUFFIX, layout.CELL, layout.PARCEL):
+        rows = layout.records(5, record)
+        assert rows.shape == (5,)
+        assert rows.ctypes.data % layout.LINE == 0
+        assert record.itemsize % layout.LINE == 0 or layout.LINE % record.itemsize == 0
+
+
 def test_queues_are_the_switch_ports_crossed_and_the_monitored() -> None:
     scenario = three_switches()
     ports = names(scenario, queue_ports(scenario))
