@@ -211,15 +211,18 @@ class _Paths:
 
     def entries(self) -> Table:
         table = layout.records(len(self.entry_of), layout.ENTRY)
-        for path, index in self.entry_of.items():
-            delay = self._nic_steps[path[0]]
-            suffix = self.suffix_of[path[1:]]
-            table[index]["nic"] = self.nic_of[path[0]]
-            table[index]["suffix"] = suffix
-            table[index]["group"] = self.group_of.get(path[-1], -1)
-            table[index]["inlet"] = self.inlet_of[suffix, delay]
-            table[index]["delay"] = delay
-            table[index]["walked"] = delay + sum(self._steps[port] for port in path[1:-1])
+        paths = list(self.entry_of)  # in the order of their numbers
+        delays = [self._nic_steps[path[0]] for path in paths]
+        suffixes = [self.suffix_of[path[1:]] for path in paths]
+        table["nic"] = [self.nic_of[path[0]] for path in paths]
+        table["suffix"] = suffixes
+        table["group"] = [self.group_of.get(path[-1], -1) for path in paths]
+        table["inlet"] = [self.inlet_of[inlet] for inlet in zip(suffixes, delays, strict=True)]
+        table["delay"] = delays
+        table["walked"] = [
+            delay + sum(self._steps[port] for port in path[1:-1])
+            for path, delay in zip(paths, delays, strict=True)
+        ]
         # The kernel simulates the cables up to the last queue; the rest of the loop comes after it.
         scenario, fixed_s = self.scenario, self.scenario.dcqcn.feedback_delay_s
         loop_s = 2.0 * scenario.over_paths(scenario.port_delay_s, np.add) if fixed_s is None else fixed_s
@@ -290,12 +293,18 @@ class _Paths:
 
     def feeders(self) -> Table:
         table = layout.records(len(self.feeder_list), layout.FEEDER)
-        for index, (queue, port, path, is_entry) in enumerate(self.feeder_list):
-            table[index]["queue"] = queue
-            table[index]["delay"] = self._steps[port]
-            table[index]["ingress"] = self.ingress_of[port]
-            table[index]["entry"] = self.entry_of[path] if is_entry else -1
-            table[index]["suffix"] = -1 if is_entry else self.suffix_of[path]
+        # Column by column: a record at a time took a third of compiling a scenario.
+        queues, ports, paths, are_entries = zip(*self.feeder_list, strict=True)
+        table["queue"] = queues
+        table["delay"] = np.array(self._steps)[list(ports)]
+        table["ingress"] = [self.ingress_of[port] for port in ports]
+        table["entry"] = [
+            self.entry_of[path] if is_entry else -1 for path, is_entry in zip(paths, are_entries, strict=True)
+        ]
+        table["suffix"] = [
+            -1 if is_entry else self.suffix_of[path]
+            for path, is_entry in zip(paths, are_entries, strict=True)
+        ]
         return table
 
     def ingresses(self) -> Table:

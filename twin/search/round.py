@@ -28,7 +28,7 @@ from twin.search.looks import Plan, fewer, long_moments, look
 from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
-from twin.search.runs import Ledger, Pair, Rung
+from twin.search.runs import Ledger, Pair, Rung, in_batches
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
@@ -40,7 +40,7 @@ from twin.workers.pool import Task, Workers, shipped
 _DRAWN_STREAM, _NARROWED_STREAM, _ENGINE_STREAM, _SPREAD_STREAM = range(4)
 _INCUMBENT = 0  # proposed first, so its candidate number
 _CONFIRMATIONS = 4
-LEAST_BATCH = 4
+BATCHES_EACH = 4  # of a stage, for each worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,13 +384,12 @@ class _Round:
         if not n_runs:
             return
         # Small enough to end together, large enough that compiling a scenario's tables costs little.
-        even = math.ceil(n_runs / (4 * max(self._workers.n_workers, 1)))
-        size = min(self._settings.batch, max(even, LEAST_BATCH))
+        even = math.ceil(n_runs / (BATCHES_EACH * max(self._workers.n_workers, 1)))
         jobs = [
-            (part, moment, numbers[first : first + size], seed)
+            (part, moment, numbers, seed)
             for part in range(len(self._parts))
-            for (moment, seed), numbers in wanted.items()
-            for first in range(0, len(numbers), size)
+            for (moment, seed), missing in wanted.items()
+            for numbers in in_batches(missing, min(self._settings.batch, even))
         ]
         tasks = [
             self._task(part, moment, rung, self._watermarks(chunk), seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,6 +59,13 @@ class Pair:
         return averaged(self.new_runs)
 
 
+def in_batches(candidates: Sequence[int], most: int) -> list[Sequence[int]]:
+    """As few batches of at most ``most`` as it takes, alike in size: a short one leaves a worker idle."""
+    n = len(candidates)
+    count = math.ceil(n / most)
+    return [candidates[n * part // count : n * (part + 1) // count] for part in range(count)]
+
+
 class Ledger:
     """Candidates in the order proposed, and every prediction of them."""
 
@@ -68,6 +76,10 @@ class Ledger:
         self._last_rung = len(rungs) - 1
         # Predictions by part, candidate and fraction, then by moment, then by seed.
         self._runs: defaultdict[tuple[int, int, float], dict[int, dict[int, Prediction]]] = defaultdict(dict)
+        # Their means, by rung and moment, until another run is recorded: a round asks for them often.
+        self._means: defaultdict[tuple[int, int, float], dict[tuple[int, int | None], Prediction]] = (
+            defaultdict(dict)
+        )
         # By candidate and fraction, then by moment, the seeds it ran under in every part.
         self._seeds: defaultdict[tuple[int, float], dict[int, set[int]]] = defaultdict(dict)
 
@@ -82,6 +94,7 @@ class Ledger:
     ) -> None:
         fraction = self.rungs[rung].fraction
         self._runs[part, candidate, fraction].setdefault(moment, {})[seed] = prediction
+        self._means.pop((part, candidate, fraction), None)
         self._seeds[candidate, fraction].setdefault(moment, set()).add(seed)
 
     def ran(self, candidate: int, rung: int, moment: int, seed: int) -> bool:
@@ -147,9 +160,13 @@ class Ledger:
         return stage.n_moments - 1 in self._seeds.get((candidate, stage.fraction), {})
 
     def _mean(self, part: int, candidate: int, rung: int, moment: int | None = None) -> Prediction:
-        runs = self._runs[part, candidate, self.rungs[rung].fraction]
-        moments = range(self.rungs[rung].n_moments) if moment is None else [moment]
-        # Sorted by seed: a mean in order of arrival differs in the last bit.
-        return over_moments(
-            [averaged([runs[moment][seed] for seed in sorted(runs[moment])]) for moment in moments]
-        )
+        at = part, candidate, self.rungs[rung].fraction
+        known = self._means[at]
+        if (rung, moment) not in known:
+            runs = self._runs[at]
+            moments = range(self.rungs[rung].n_moments) if moment is None else [moment]
+            # Sorted by seed: a mean in order of arrival differs in the last bit.
+            known[rung, moment] = over_moments(
+                [averaged([runs[one][seed] for seed in sorted(runs[one])]) for one in moments]
+            )
+        return known[rung, moment]
