@@ -34,6 +34,7 @@ from telemetry.decode.json import decode
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.window.window import Window
+from twin.arrivals.waiting import waiting_share
 from twin.dcqcn import preset
 from twin.packet.fabric import Fabric
 from twin.packet.results import Results
@@ -161,10 +162,11 @@ def round_on(live: Live, long_s: float, workers: Workers) -> RoundResult:
         seed=SEED,
         version="",
     )
+    nic = {port.node: port.rate_bytes_per_s for port in live.fabric.topology().ports if port.port is None}
     *before, last = states(live)
     for at_s, state in enumerate(before):
         kept.saw(state, at_s)
-        extent = kept.extent(state)
+        extent = kept.extent(state, waiting_share(state.arrivals, nic))
         found = rebuilt(state, ask.fabric, VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
         kept.keep(found.scenario, extent.look_s, state, at_s)
     kept.saw(last, len(before))

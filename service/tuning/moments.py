@@ -20,7 +20,7 @@ from telemetry.settings import NS_PER_S
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import EgressPort
 from twin.arrivals.from_telemetry import REPLAY_S
-from twin.arrivals.waiting import waiting_share
+from twin.arrivals.waiting import MOST_WAITING
 from twin.scenario import Scenario
 from twin.units import bytes_text, percent_text
 
@@ -29,7 +29,6 @@ _SAME_RATIO = math.log(2.0)
 _SAME_SHARES = 0.35
 _FEW_MOMENTS = 3  # fewer show little of how much they differ: twice as much is allowed then
 _LEAST_REPORTS = 1_000
-_MOST_WAITING = 0.5  # of large messages' bytes, for a replay of long moments: it would pile waiting ones up
 _LONG, MOST_LONG = 2.0, 4  # times as long as what all candidates are compared over; moments of that length
 _Name = tuple[str, str | None, str, int]
 _CLASS_WORDS = {
@@ -153,11 +152,11 @@ class Moments:
         # Of every round, with its time: those of the moments kept would miss what was thinned out.
         self._regimes: deque[tuple[float, Regime]] = deque(maxlen=2 * count)
 
-    def extent(self, state: NetworkState) -> Extent:
+    def extent(self, state: NetworkState, waiting: float | None) -> Extent:
         """How much of a window's end is the newest moment.
 
         Few reports need longer to show what there is, never-ending flows to settle. Where large messages do
-        not wait for others, a long moment shows what becomes of them.
+        not wait for others, a long moment shows what becomes of them: ``waiting`` is their ``waiting_share``.
         """
         endless = np.isinf(state.arrivals.wire_bytes)
         sent = state.arrivals.sent_bytes
@@ -174,9 +173,7 @@ class Moments:
         long_s = min(self._long_s, free_s, shown_s)
         if long_s <= look_s:
             return Extent(look_s, look_s)
-        nic = {port.node: port.rate_bytes_per_s for port in state.topology.ports if port.port is None}
-        waiting = waiting_share(state.arrivals, nic)
-        return Extent(look_s, look_s if waiting is None or waiting > _MOST_WAITING else long_s)
+        return Extent(look_s, look_s if waiting is None or waiting > MOST_WAITING else long_s)
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:
         """Drops what is too old, and everything where the traffic changed: then says how."""

@@ -24,6 +24,7 @@ from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated, calibrated
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
+from twin.arrivals.waiting import MOST_WAITING, waiting_share
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.scenario import FabricSizes, Scenario
@@ -32,7 +33,7 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
-from twin.units import BYTES, SHARE, quantity
+from twin.units import BYTES, SHARE, percent_text, quantity
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
@@ -160,7 +161,9 @@ def run_round(
             progress(step)
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
-    extent = Extent(None, None) if moments is None else moments.extent(state)
+    nic = {port.node: port.rate_bytes_per_s for port in state.topology.ports if port.port is None}
+    waiting = waiting_share(state.arrivals, nic)
+    extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
     live = moments is not None
     found = rebuilt(state, ask.fabric, running, replay_s=extent.length_s, limit=ask.residual_limit, live=live)
     judged = (
@@ -177,7 +180,7 @@ def run_round(
         earlier=tuple(earlier),
         long=judged.long,
         standing=standing(running),
-        notes=found.notes,
+        notes=(*found.notes, *_waiting_note(waiting)),
         unlike=found.failure,
     )
     search = ask.search if found.failure is None else _least(ask.search)
@@ -200,6 +203,16 @@ def run_round(
         predicted_queue_bytes=predicted if predicted is not None and math.isfinite(predicted) else None,
         measured_queue_bytes=measured,
         stage_s=dict(stage_s),
+    )
+
+
+def _waiting_note(share: float | None) -> tuple[str, ...]:
+    if share is None or share <= MOST_WAITING:
+        return ()
+    return (
+        f"Large messages wait for others here ({percent_text(share)} of their bytes), but are replayed when "
+        "they were seen to start: what a watermark does to bulk transfers is known less well than the error "
+        "says.",
     )
 
 

@@ -14,6 +14,7 @@ from telemetry.state import FlowArrivals
 from twin.arrivals.model import batches, first_samples, usual_spacing
 
 LARGE_BYTES = 300_000.0
+MOST_WAITING = 0.5  # of large messages' bytes: above, a long replay would pile up what would have waited
 _LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
 _FEW_LARGE = 20
 _FOLLOWS_S = 150e-6

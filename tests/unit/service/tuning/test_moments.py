@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.tuning.moments import MOST_LONG, Extent, Moments, Regime
-from telemetry.state import FlowArrivals, FlowClass, Incast, NetworkState
+from telemetry.state import FlowClass, Incast, NetworkState
 from tests.unit.service.tuning.rounds import state
 from tests.unit.twin.fabrics import star
 
@@ -120,53 +120,34 @@ def test_few_reports_and_endless_flows_need_longer() -> None:
     dense = replace(
         WINDOW, n_reports=10**9, arrivals=replace(WINDOW.arrivals, wire_bytes=np.ones(len(WINDOW.arrivals)))
     )
-    assert kept.extent(dense) == Extent(0.001, 0.001)
+    assert kept.extent(dense, None) == Extent(0.001, 0.001)
     rate = 100_000 * dense.duration_s
-    assert kept.extent(replace(dense, n_reports=round(rate))).look_s == pytest.approx(0.01)
-    assert kept.extent(replace(dense, n_reports=1)) == Extent(0.05, 0.05)
+    assert kept.extent(replace(dense, n_reports=round(rate)), None).look_s == pytest.approx(0.01)
+    assert kept.extent(replace(dense, n_reports=1), None) == Extent(0.05, 0.05)
     endless = replace(dense.arrivals, wire_bytes=np.full(len(dense.arrivals), np.inf))
-    assert kept.extent(replace(dense, arrivals=endless)) == Extent(None, None)
+    assert kept.extent(replace(dense, arrivals=endless), None) == Extent(None, None)
 
 
 class TestLongMoments:
-    """Of messages of 1 MB, one packet in 64 seen, from four senders to four receivers in turn."""
-
-    @staticmethod
-    def elephants(apart_s: float, jitter_s: float) -> NetworkState:
-        rng = np.random.default_rng(1)
-        count, sent, samples = 400, 1e6, 15
-        start_s = np.repeat(np.arange(count // 4) * apart_s, 4) + rng.uniform(0, jitter_s, count)
-        pair = np.tile(np.arange(4), count // 4)
-        return replace(
-            WINDOW,
-            n_reports=10**9,
-            arrivals=FlowArrivals(
-                src_host=tuple(f"h{one}" for one in pair),
-                dst_host=tuple(f"h{one}" for one in (pair + 1) % 4),
-                path=np.zeros(count, np.int32),
-                wire_bytes=np.full(count, sent),
-                start_s=start_s,
-                last_s=start_s + 0.9e-3,
-                sent_bytes=np.full(count, sent),
-                n_samples=np.full(count, samples),
-            ),
-        )
+    BUSY = replace(
+        WINDOW, n_reports=10**9, arrivals=replace(WINDOW.arrivals, wire_bytes=np.ones(len(WINDOW.arrivals)))
+    )
 
     def kept(self) -> Moments:
         kept = moments(moment_s=0.001, long_s=0.008)
         kept.keep(star([(0, 1)]), None, window(WINDOW.window_start_ns / NS - 1), 0.0)
         return kept
 
-    def test_transfers_that_do_not_wait_are_looked_at_for_longer(self) -> None:
-        assert self.kept().extent(self.elephants(apart_s=5e-3, jitter_s=4e-3)) == Extent(0.001, 0.008)
-
-    def test_each_after_the_one_before_would_pile_up(self) -> None:
-        assert self.kept().extent(self.elephants(apart_s=1e-3, jitter_s=1e-5)) == Extent(0.001, 0.001)
+    @pytest.mark.parametrize(("waiting", "length_s"), [(0.2, 0.008), (0.8, 0.001), (None, 0.001)])
+    def test_only_where_large_messages_are_known_not_to_wait(
+        self, waiting: float | None, length_s: float
+    ) -> None:
+        assert self.kept().extent(self.BUSY, waiting) == Extent(0.001, length_s)
 
     def test_they_do_not_reach_back_to_the_moment_before(self) -> None:
         kept = moments(moment_s=0.001, long_s=10.0)
         kept.keep(star([(0, 1)]), None, window(WINDOW.window_end_ns / NS - 0.004), 0.0)
-        found = kept.extent(self.elephants(apart_s=5e-3, jitter_s=4e-3))
+        found = kept.extent(self.BUSY, 0.0)
         assert found == Extent(0.001, pytest.approx(0.004, rel=1e-3))
 
     def test_all_candidates_see_their_start_and_the_leaders_the_newest(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from service.tuning.moments import Moments
@@ -62,6 +63,27 @@ def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
     live = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers(), moments=moments)
     assert live.scenario.goes_on
     assert not SCENARIO.goes_on
+
+
+def test_where_messages_wait_for_others_a_note_says_what_that_means() -> None:
+    """Thirty transfers of 1 MB of one pair, each beginning as the one before ends."""
+    count, lasting_s = 30, 1e6 / STATE.topology.ports[0].rate_bytes_per_s
+    start_s = 1e-4 + lasting_s * np.arange(count)
+    one = STATE.arrivals.take(np.zeros(count, np.int64))
+    chained = replace(
+        one,
+        start_s=start_s,
+        last_s=start_s + 0.95 * lasting_s,
+        wire_bytes=np.full(count, 1e6),
+        sent_bytes=np.full(count, 1e6),
+        n_samples=np.full(count, 15),
+    )
+    notes = run_round(
+        replace(STATE, arrivals=chained), ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers()
+    ).recommendation.notes
+    assert any(one.startswith("Large messages wait for others here (96.7 %") for one in notes)
+    usual = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers()).recommendation.notes
+    assert not any("wait for others" in one for one in usual)
 
 
 def test_without_a_measured_port_there_is_nothing_to_compare() -> None:
