@@ -29,13 +29,14 @@ test("a trend has a gap where nothing was measured, and shows a point alone", ()
   assert.equal(path, "M0.0 1.0L10.0 2.0M500.0 3.0h1.5");
 });
 
-const ADVICE = { status: "pending", changes: true, blocked: [], score_is: "gain", improvement: { score_gain: 0.081, score_error: 0.019 } };
+const ADVICE = { status: "pending", changes: true, verdict: "change", blocked: [], score_is: "gain", improvement: { score_gain: 0.081, score_error: 0.019 } };
 
 test("what would be changed is an answer", () => {
   assert.deepEqual(advised(ADVICE), { answer: "A change: 8.1 ± 1.9 % better", tone: "busy" });
   assert.equal(advised({ ...ADVICE, blocked: [{ reason: "frozen", until: null }] }).tone, "warning");
   assert.equal(advised({ ...ADVICE, changes: false }).answer, "No change is advised");
   assert.equal(advised({ ...ADVICE, status: "expired" }).answer, "The advice has expired");
+  assert.equal(advised({ ...ADVICE, changes: false, status: "kept", verdict: "uncalibrated" }).tone, "warning", "nothing is known");
 });
 
 test("what stands behind advice is told with how steady it was", () => {

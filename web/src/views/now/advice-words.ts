@@ -19,7 +19,9 @@ export function outdated({ id, status, support, created }: Pick<Recommendation, 
 export const asItStands = <T extends Pick<Recommendation, "id" | "status" | "support" | "created">>(of: T, newest: ListedRollout | undefined): T =>
   outdated(of, newest) ? { ...of, status: "outdated" } : of;
 
-export function advised(of: Pick<Recommendation, "status" | "changes" | "blocked" | "improvement" | "score_is">, old = false): Said {
+type Advice = Pick<Recommendation, "status" | "changes" | "verdict" | "blocked" | "improvement" | "score_is">;
+
+export function advised(of: Advice, old = false): Said {
   if (old) return { answer: "Not known until the next round", tone: "plain" };
   const { score_gain: gained, score_error: error } = of.improvement;
   const worth = of.score_is === "gain" ? `${gain(gained, error)} better` : `score ${score(gained)} higher`;
@@ -27,6 +29,7 @@ export function advised(of: Pick<Recommendation, "status" | "changes" | "blocked
   if (of.status === "rejected") return { answer: "Nothing: it was rejected", tone: "plain" };
   if (of.status === "rolled_back") return { answer: "Nothing: it was rolled back", tone: "back" };
   if (of.status === "approved") return { answer: `Approved: predicted ${worth}`, tone: "good" };
+  if (of.verdict === "uncalibrated") return { answer: "Not known: the twin does not show what was measured", tone: "warning" };
   if (!of.changes || of.status === "kept") return { answer: "No change is advised", tone: "good" };
   return { answer: `A change: ${worth}`, tone: of.blocked?.length ? "warning" : "busy" };
 }
