@@ -38,7 +38,7 @@ JSON_BODIES_A_COPY = 3
 CONNECTIONS = 2
 REPEATS = 3
 SLICE_S = 2.0
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "websearch-16"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "websearch-16"
 
 Bodies = Iterator[bytes]
 
