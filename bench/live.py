@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 from rich import box
@@ -121,6 +122,7 @@ def running(
         yield fabric, fabric.advance(min(fabric.now_s + AHEAD_S, until_s))
 
 
+@cache
 def by_packets(live: Live, watermark: Watermark) -> Prediction:
     """What packets get after a start-up; flows that still run count at their age."""
     stretch: Stretch | None = None
@@ -149,8 +151,8 @@ def states(live: Live) -> Iterator[NetworkState]:
             window.add(batch)
 
 
-def round_on(live: Live, long_s: float, workers: Workers) -> RoundResult:
-    """A round of the service's defaults on the last window, as if one had run on each before."""
+def round_on(live: Live, seen: Sequence[NetworkState], long_s: float, workers: Workers) -> RoundResult:
+    """A round of the service's defaults on the last state, as if one had run on each before."""
     defaults = TuningSettings()
     kept = Moments(
         defaults.moments, moment_s=defaults.moment_s, long_s=long_s, over_s=defaults.moments_over_s
@@ -162,11 +164,10 @@ def round_on(live: Live, long_s: float, workers: Workers) -> RoundResult:
         seed=SEED,
         version="",
     )
-    nic = {port.node: port.rate_bytes_per_s for port in live.fabric.topology().ports if port.port is None}
-    *before, last = states(live)
+    *before, last = seen
     for at_s, state in enumerate(before):
         kept.saw(state, at_s)
-        extent = kept.extent(state, waiting_share(state.arrivals, nic))
+        extent = kept.extent(state, waiting_share(state.arrivals, state.topology.nic_bytes_per_s))
         found = rebuilt(state, ask.fabric, VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
         kept.keep(found.scenario, extent.look_s, state, at_s)
     kept.saw(last, len(before))
@@ -183,9 +184,9 @@ def judged(name: str, long_s: Sequence[float], workers: Workers) -> list[Judged]
 
     statics = {watermark: gain(watermark) for watermark in STATICS}
     best = max(statics, key=statics.__getitem__)
-    found = []
+    found, seen = [], list(states(live))
     for length_s in long_s:
-        answer = round_on(live, length_s, workers)
+        answer = round_on(live, seen, length_s, workers)
         chosen = answer.recommendation
         won = gain(chosen.watermark) if chosen.changes else 0.0
         found.append(Judged(name, answer, won, best, statics[best]))

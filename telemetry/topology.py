@@ -98,6 +98,11 @@ class Topology:
         }
 
     @cached_property
+    def nic_bytes_per_s(self) -> Mapping[str, float]:
+        """Line rate of each host; of several NICs the last one's."""
+        return {port.node: port.rate_bytes_per_s for port in self.ports if port.port is None}
+
+    @cached_property
     def switch_names(self) -> frozenset[str]:
         return frozenset(self.switches)
 

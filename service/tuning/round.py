@@ -161,8 +161,7 @@ def run_round(
             progress(step)
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
-    nic = {port.node: port.rate_bytes_per_s for port in state.topology.ports if port.port is None}
-    waiting = waiting_share(state.arrivals, nic)
+    waiting = waiting_share(state.arrivals, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
     live = moments is not None
     found = rebuilt(state, ask.fabric, running, replay_s=extent.length_s, limit=ask.residual_limit, live=live)

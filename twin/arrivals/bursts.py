@@ -26,10 +26,7 @@ def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
     Per message its ``receiver``'s number and when a packet of it left its sender. O(n log n).
     """
     close, by_chance = _pairs(receiver, at_s)
-    excess = close - by_chance
-    if excess <= _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND):
-        return 0.0
-    return 2.0 * excess / len(at_s)
+    return 2.0 * (close - by_chance) / len(at_s) if _beyond_chance(close, by_chance) else 0.0
 
 
 def members(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -37,9 +34,9 @@ def members(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[n
 
     None where companions may all be there by chance. Arguments as of ``companions``.
     """
-    if companions(receiver, at_s) == 0.0:
+    close, by_chance = _pairs(receiver, at_s)
+    if not _beyond_chance(close, by_chance):
         return np.zeros(len(at_s), np.bool_)
-    _, by_chance = _pairs(receiver, at_s)
     next_is_close = -np.expm1(-by_chance / len(at_s))
     burst = _runs(receiver, at_s)
     return np.asarray(next_is_close ** (np.bincount(burst)[burst] - 1) < _BY_CHANCE)
@@ -55,6 +52,10 @@ def _pairs(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> tuple[floa
     near, far = (np.searchsorted(key, key + reach, side="right") for reach in (TOGETHER_S, wide))
     after = np.arange(1, len(key) + 1)
     return float((near - after).sum()), float((far - near).sum()) / _BACKGROUND
+
+
+def _beyond_chance(close: float, by_chance: float) -> bool:
+    return bool(close - by_chance > _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND))
 
 
 def _runs(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np.int64]:

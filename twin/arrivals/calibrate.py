@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import NetworkState
-from twin.arrivals.model import Modelled, Shape, modelled, usual_burstiness
+from twin.arrivals.model import Modelled, Shape, modelled, one_size_bursts, usual_burstiness
 from twin.engine import DEFAULT_ENGINE, engine
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
@@ -74,12 +74,14 @@ def calibrated(
     Costs up to seven replays of the incumbent. The same state gives the same scenario, in any process.
     Raises what ``build`` raises.
     """
-    nic = {port.node: port.rate_bytes_per_s for port in state.topology.ports if port.port is None}
+    nic = state.topology.nic_bytes_per_s
+    bursts = one_size_bursts(state.arrivals, nic, packet_bytes)
 
     def rebuilt(burstiness: float) -> tuple[Modelled, Scenario]:
         model = modelled(
             state.arrivals,
             Shape.of(burstiness),
+            bursts,
             nic_bytes_per_s=nic,
             since_s=since_s,
             until_s=state.duration_s,
@@ -87,7 +89,7 @@ def calibrated(
         )
         return model, build(replace(state, arrivals=model.arrivals))
 
-    usual = usual_burstiness(state.arrivals, nic, packet_bytes)
+    usual = usual_burstiness(state.arrivals, bursts, nic)
     model, scenario = rebuilt(usual)
     notes = _hidden(model)
     seen = None if incumbent is None else measured(state, scenario, since_s)

@@ -9,7 +9,7 @@ resemble, from another of the receiver's senders, and the others at a time of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -52,6 +52,14 @@ class Shape:
         return cls(bend, min(max(burstiness, 0.0), 1.0), larger * _BURST_S)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OneSizeBursts:
+    """Which messages of a window ([i], bool) are in bursts of one size, and how many there are of it."""
+
+    member: NDArray[np.bool_]
+    size: SizeFit
+
+
 @dataclass(frozen=True, slots=True)
 class Modelled:
     """The messages; of all finite bytes the share that ``unseen`` messages carry, and a message's bytes below
@@ -67,6 +75,7 @@ class Modelled:
 def modelled(
     arrivals: FlowArrivals,
     shape: Shape,
+    bursts: OneSizeBursts | None,
     *,
     nic_bytes_per_s: Mapping[str, float],
     since_s: float,
@@ -75,16 +84,18 @@ def modelled(
 ) -> Modelled:
     """The messages that are sent between two times of the window, seen or not.
 
-    Sizes are fitted to all of the window's. ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full
-    packet on the wire. The same arrivals give the same messages, in any process.
+    Sizes are fitted to all of the window's. ``bursts``: what ``one_size_bursts`` finds in it;
+    ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full packet on the wire. The same arrivals
+    give the same messages, in any process.
     """
     spacing = usual_spacing(arrivals)
-    in_burst, size = _bursts_of_one_size(arrivals, nic_bytes_per_s, spacing, packet_bytes)
     rng = np.random.default_rng(0)
     before = arrivals.start_s <= max(since_s, _RUNNING_FROM_S)
-    apart = ~in_burst | (before & (arrivals.last_s >= since_s))
+    apart = arrivals
+    if bursts is not None:
+        apart = arrivals.take(np.flatnonzero(~bursts.member | (before & (arrivals.last_s >= since_s))))
     found = _modelled_apart(
-        arrivals if size is None else arrivals.take(np.flatnonzero(apart)),
+        apart,
         shape,
         spacing,
         nic_bytes_per_s=nic_bytes_per_s,
@@ -93,11 +104,11 @@ def modelled(
         packet_bytes=packet_bytes,
         rng=rng,
     )
-    if size is None:
+    if bursts is None:
         return found
-    of_bursts = arrivals.take(np.flatnonzero(in_burst & ~before))
-    bursts, unseen = _modelled_bursts(of_bursts, size, nic_bytes_per_s, since_s, until_s, rng)
-    every = _joined(found.arrivals, bursts)
+    of_bursts = arrivals.take(np.flatnonzero(bursts.member & ~before))
+    of_bursts, unseen = _modelled_bursts(of_bursts, bursts.size, nic_bytes_per_s, since_s, until_s, rng)
+    every = _joined(found.arrivals, of_bursts)
     finite = every.wire_bytes[np.isfinite(every.wire_bytes) & (every.start_s > since_s)]
     hidden = every.wire_bytes[(every.n_samples == 0) & (every.start_s > since_s)]
     return Modelled(
@@ -133,7 +144,7 @@ def _modelled_apart(
     seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
     finite = np.isfinite(seen.wire_bytes)
     # In order of receivers, so that each gets an even part of every size.
-    receiver = np.unique(seen.dst_host, return_inverse=True)[1] if len(seen) else np.empty(0, np.int64)
+    receiver = _numbered(seen.dst_host)
     rows = np.argsort(receiver, kind="stable")
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
@@ -165,14 +176,7 @@ def _modelled_apart(
     like = np.where(joined, of_burst, like)
     begins = np.where(joined, start[like] + rng.uniform(0.0, _TOGETHER_S, len(size)), alone)
     sender = np.where(joined, _other_senders(receiver, like, rng), like)
-    unseen = replace(
-        seen.take(sender),
-        wire_bytes=size,
-        start_s=begins,
-        last_s=np.minimum(begins + size / nic[sender], until_s),
-        sent_bytes=size,
-        n_samples=np.zeros(len(size), np.int64),
-    )
+    unseen = _unseen(seen, sender, size, begins, nic, until_s)
     share = float(size.sum() / max(wire[templates].sum() + size.sum(), 1.0))
     return Modelled(_joined(seen, unseen), len(size), share, spacing * float(np.log(2.0)))
 
@@ -193,43 +197,62 @@ def _modelled_bursts(
     seen = replace(
         seen, wire_bytes=np.full(len(seen), size), start_s=begins, sent_bytes=np.full(len(seen), size)
     )
-    _, receiver = np.unique(np.array(seen.dst_host, dtype=object), return_inverse=True)
+    receiver = _numbered(seen.dst_host)
     count = round(unseen_of_seen * len(seen))
     if not count:
         return seen, 0
-    reached = np.cumsum(evened(receiver, first_s))
-    at = (rng.random() + np.arange(count)) / count * reached[-1]
-    like = np.minimum(np.searchsorted(reached, at, side="right"), len(seen) - 1)
+    like = _evenly(evened(receiver, first_s), count, rng)
     sender = _other_senders(receiver, like, rng)
     start_s = begins[like] + rng.uniform(0.0, _TOGETHER_S, count)
-    unseen = replace(
-        seen.take(sender),
-        start_s=start_s,
-        last_s=np.minimum(start_s + size / nic[sender], until_s),
-        n_samples=np.zeros(count, np.int64),
-    )
-    return _joined(seen, unseen), count
+    return _joined(seen, _unseen(seen, sender, np.full(count, size), start_s, nic, until_s)), count
 
 
-def _bursts_of_one_size(
-    arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float], spacing: float, packet_bytes: float
-) -> tuple[NDArray[np.bool_], SizeFit | None]:
-    """Which messages are in bursts of one size, and that size: none where bursts are not told from chance."""
-    none = np.zeros(len(arrivals), np.bool_)
+def one_size_bursts(
+    arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float], packet_bytes: float
+) -> OneSizeBursts | None:
+    """The bursts of one size in a window: None where bursts are not told from chance, or their sizes differ.
+
+    ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full packet on the wire.
+    """
+    spacing = usual_spacing(arrivals)
     rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes))
     if not len(rows) or spacing <= 2 * packet_bytes:
-        return none, None
+        return None
     rows = rows[arrivals.n_samples[rows] < MANY_SAMPLES][-_MOST_COMPARED:]
     of = arrivals.take(rows)
-    _, receiver = np.unique(np.array(of.dst_host, dtype=object), return_inverse=True)
-    rows = rows[members(receiver, first_samples(of, nic_bytes_per_s)[1])]
+    rows = rows[members(_numbered(of.dst_host), first_samples(of, nic_bytes_per_s)[1])]
     found = one_size(arrivals.n_samples[rows], spacing, packet_bytes)
     if found is None:
-        return none, None
+        return None
     size, of_it = found
-    in_burst = none.copy()
-    in_burst[rows[of_it]] = True
-    return in_burst, size
+    member = np.zeros(len(arrivals), np.bool_)
+    member[rows[of_it]] = True
+    return OneSizeBursts(member, size)
+
+
+def _numbered(names: Sequence[str]) -> NDArray[np.int64]:
+    """A number for each name, the same for the same name, in order of names."""
+    _, number = np.unique(np.array(names, dtype=object), return_inverse=True)
+    return np.asarray(number, np.int64)
+
+
+def _unseen(
+    seen: FlowArrivals,
+    sender: NDArray[np.int64],
+    size_bytes: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    nic_bytes_per_s: NDArray[np.float64],
+    until_s: float,
+) -> FlowArrivals:
+    """Messages without a sample that go the way of those in the rows ``sender``, at line rate."""
+    return replace(
+        seen.take(sender),
+        wire_bytes=size_bytes,
+        start_s=start_s,
+        last_s=np.minimum(start_s + size_bytes / nic_bytes_per_s[sender], until_s),
+        sent_bytes=size_bytes,
+        n_samples=np.zeros(len(size_bytes), np.int64),
+    )
 
 
 def first_samples(
@@ -250,17 +273,17 @@ def _joined(one: FlowArrivals, other: FlowArrivals) -> FlowArrivals:
 
 
 def usual_burstiness(
-    arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float], packet_bytes: float
+    arrivals: FlowArrivals, bursts: OneSizeBursts | None, nic_bytes_per_s: Mapping[str, float]
 ) -> float:
     """The share of unseen messages that start with one seen, as the latest starts of those seen suggest.
 
     Messages in bursts of one size apart: each of those bursts gets its own.
     """
-    in_burst, _ = _bursts_of_one_size(arrivals, nic_bytes_per_s, usual_spacing(arrivals), packet_bytes)
-    few = np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES) & ~in_burst
+    few = np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES)
+    if bursts is not None:
+        few &= ~bursts.member
     seen = arrivals.take(np.flatnonzero(few)[-_MOST_COMPARED:])
-    _, receiver = np.unique(np.array(seen.dst_host, dtype=object), return_inverse=True)
-    return min(companions(receiver, first_samples(seen, nic_bytes_per_s)[1]), 1.0)
+    return min(companions(_numbered(seen.dst_host), first_samples(seen, nic_bytes_per_s)[1]), 1.0)
 
 
 def batches(
@@ -270,7 +293,7 @@ def batches(
     rows = np.flatnonzero(~running & (seen.n_samples > 1))
     if not len(rows):
         return []
-    _, sender = np.unique(np.array(seen.src_host, dtype=object)[rows], return_inverse=True)
+    sender = _numbered(seen.src_host)[rows]
     spacing_s = np.maximum(seen.last_s[rows] - first_s[rows], 0.0) / (seen.n_samples[rows] - 1)
     return [(rows[batch], at) for batch, at in started_together(sender, first_s[rows], spacing_s)]
 
@@ -380,10 +403,15 @@ def _alike(
     found = np.empty(len(which), np.int64)
     for size in np.unique(which).tolist():
         mine = np.flatnonzero(which == size)
-        reached = np.cumsum(weight * likely[group, size])
-        at = (rng.random() + np.arange(len(mine))) / len(mine) * reached[-1]
-        found[mine] = np.minimum(np.searchsorted(reached, at, side="right"), len(n_samples) - 1)
+        found[mine] = _evenly(weight * likely[group, size], len(mine), rng)
     return found
+
+
+def _evenly(weight: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """``count`` rows in proportion to their ``weight``, by systematic sampling."""
+    reached = np.cumsum(weight)
+    at = (rng.random() + np.arange(count)) / count * reached[-1]
+    return np.asarray(np.minimum(np.searchsorted(reached, at, side="right"), len(weight) - 1))
 
 
 def _other_senders(

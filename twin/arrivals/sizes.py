@@ -10,13 +10,11 @@ Silverman and others 1990) keeps what the first guess says, a power of the size 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import poisson
+from scipy.special import lambertw, pdtrc
 
 STEPS_PER_DECADE = 8
 _MOST_STEPS = 300
@@ -105,13 +103,13 @@ def one_size(
     samples. Seen counts have a Poisson distribution without its zero: mean m ÷ (1 − e^−m), variance
     mean · (1 + m − mean).
     """
-    kept, m = n_samples, math.inf
+    kept, mean, m = n_samples, 1.0, 0.0
     for _ in range(_TRIMS):
         mean = float(kept.mean()) if len(kept) else 1.0
         if len(kept) < _FEW or mean <= 1.0 + _LEAST_MEAN / 2.0:  # m ÷ (1 − e^−m) is 1 + m/2 for a small m
             return None
-        m = float(brentq(lambda one, of=mean: one + of * np.expm1(-one), _LEAST_MEAN / 2.0, mean))
-        typical = kept <= poisson.isf(_UNTYPICAL, m)
+        m = mean + float(lambertw(-mean * np.exp(-mean)).real)  # solves that for m
+        typical = pdtrc(kept - 1, m) > _UNTYPICAL
         if typical.all():
             break
         kept = kept[typical]

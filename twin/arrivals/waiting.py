@@ -29,9 +29,9 @@ def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) 
     large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= LARGE_BYTES))
     if len(large) < _FEW_LARGE or usual_spacing(arrivals) * _LEAST_SAMPLES > LARGE_BYTES:
         return None
-    pairs = zip(large.src_host, large.dst_host, strict=True)
+    pairs = list(zip(large.src_host, large.dst_host, strict=True))
     number = {pair: at for at, pair in enumerate(dict.fromkeys(pairs))}
-    pair = np.array([number[one] for one in zip(large.src_host, large.dst_host, strict=True)])
+    pair = np.array([number[one] for one in pairs])
     between_s = (large.last_s - large.start_s) / np.maximum(large.n_samples, 1)
     end_s = np.where(np.isfinite(large.wire_bytes), large.last_s + between_s, np.inf)
     apart = float(large.last_s.max()) + 1.0  # pairs out of each other's reach

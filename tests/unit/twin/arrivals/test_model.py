@@ -9,7 +9,7 @@ import pytest
 
 from telemetry.state import FlowArrivals
 from tests.unit.twin.arrivals.sampled import HOSTS, NIC, PACKET, arrivals, sampled
-from twin.arrivals.model import MOST_UNSEEN, Modelled, Shape, modelled, usual_burstiness
+from twin.arrivals.model import MOST_UNSEEN, Modelled, Shape, modelled, one_size_bursts, usual_burstiness
 
 NICS = dict.fromkeys(HOSTS, NIC)
 
@@ -20,11 +20,16 @@ def undone(
     return modelled(
         seen,
         Shape.of(burstiness),
+        one_size_bursts(seen, NICS, PACKET),
         nic_bytes_per_s=NICS,
         since_s=since_s,
         until_s=until_s,
         packet_bytes=PACKET,
     )
+
+
+def usual(seen: FlowArrivals) -> float:
+    return usual_burstiness(seen, one_size_bursts(seen, NICS, PACKET), NICS)
 
 
 def poisson(count: int, size: float, one_in: int, seed: int = 1) -> FlowArrivals:
@@ -104,7 +109,7 @@ def near(found: FlowArrivals) -> float:
 
 def test_bursts_are_joined_by_those_that_nobody_saw() -> None:
     seen = incast(np.random.default_rng(3).pareto(1.2, 150 * 16) * 3e4 + 2e4, 256)
-    assert usual_burstiness(seen, NICS, PACKET) == 1.0
+    assert usual(seen) == 1.0
     together, apart = (undone(seen, burstiness).arrivals for burstiness in (1.0, 0.0))
     assert near(together) > near(apart) + 0.15
     to = np.array(together.dst_host)[together.n_samples == 0]
@@ -113,7 +118,7 @@ def test_bursts_are_joined_by_those_that_nobody_saw() -> None:
 
 def test_bursts_of_one_size_are_found_whole() -> None:
     seen = incast(1.3e5, 128)
-    assert usual_burstiness(seen, NICS, PACKET) == 0.0, "nothing is left to start together"
+    assert usual(seen) == 0.0, "nothing is left to start together"
     model = undone(seen)
     found = model.arrivals
     assert near(found) > 0.97
@@ -143,8 +148,8 @@ def test_other_messages_between_bursts_stay_as_they_are() -> None:
 
 
 def test_starts_by_chance_are_not_bursty() -> None:
-    assert usual_burstiness(poisson(5000, 2e5, 64), NICS, PACKET) == 0.0
-    assert usual_burstiness(poisson(0, 2e5, 64), NICS, PACKET) == 0.0
+    assert usual(poisson(5000, 2e5, 64)) == 0.0
+    assert usual(poisson(0, 2e5, 64)) == 0.0
 
 
 def test_smoother_means_more_and_smaller_messages() -> None:
