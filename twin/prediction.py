@@ -356,29 +356,38 @@ def _p99(values: NDArray[np.float64]) -> float:
 
 
 def slowdown_by_class(
-    scenario: Scenario, completion_s: NDArray[np.float64], sent_bytes: NDArray[np.float64] | None = None
+    scenario: Scenario,
+    completion_s: NDArray[np.float64],
+    sent_bytes: NDArray[np.float64] | None = None,
+    started_s: NDArray[np.float64] | None = None,
 ) -> dict[str, Slowdown]:
     """Slowdown per class of ``SIZE_CLASSES`` by payload bytes, classes without flows left out.
 
-    Arguments as of ``slowdowns``. Persistent flows have no slowdown.
+    Arguments as of ``slowdowns``. Persistent flows have no slowdown, nor have those that never started.
     """
     size = scenario.flows.payload_bytes
-    finite = np.isfinite(size)
-    return by_class(slowdowns(scenario, completion_s, sent_bytes)[finite], size[finite])
+    slowdown = slowdowns(scenario, completion_s, sent_bytes, started_s)
+    counted = np.isfinite(size) & ~np.isnan(slowdown)
+    return by_class(slowdown[counted], size[counted])
 
 
 def slowdowns(
-    scenario: Scenario, completion_s: NDArray[np.float64], sent_bytes: NDArray[np.float64] | None = None
+    scenario: Scenario,
+    completion_s: NDArray[np.float64],
+    sent_bytes: NDArray[np.float64] | None = None,
+    started_s: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Slowdown of each flow; of one that never ends, nothing that means anything.
 
     ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at
-    its age. Where the traffic goes on, its age is held against the ``sent_bytes[flow]`` of payload that it
-    sent by then: against the bytes that it sent under the watermark of that time, every slower watermark
+    its age. ``started_s[flow]``: when it started, NaN if it never did, whose slowdown is NaN; None: as the
+    scenario says. Where the traffic goes on, its age is held against the ``sent_bytes[flow]`` of payload that
+    it sent by then: against the bytes that it sent under the watermark of that time, every slower watermark
     would look the same.
     """
     running = np.isnan(completion_s)
-    taken_s = np.where(running, scenario.duration_s - scenario.flows.start_s, completion_s)
+    started_s = scenario.flows.start_s if started_s is None else started_s
+    taken_s = np.where(running, scenario.duration_s - started_s, completion_s)
     alone_s = scenario.alone_s
     if scenario.goes_on and sent_bytes is not None:
         with np.errstate(invalid="ignore"):

@@ -19,12 +19,31 @@ from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError, check_above_zero, check_not_negative
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waits:
+    """Which flows start once another one has been delivered, as each transfer of a chain does.
+
+    ``after[f]`` is the row, an earlier one, that flow f waits for, −1 for none; ``gap_s[f]`` the time from
+    that delivery to the start.
+    """
+
+    after: NDArray[np.int64]
+    gap_s: NDArray[np.float64]
+
+    def only(self, kept: NDArray[np.bool_]) -> Waits | None:
+        """Those of the rows ``kept``; one that waited for another row waits for none."""
+        row = np.where(kept, np.cumsum(kept) - 1, -1)
+        after = np.where(self.after >= 0, row[self.after], -1)[kept]
+        return Waits(after=after, gap_s=self.gap_s[kept]) if np.any(after >= 0) else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flows:
     """The flows of a scenario, ordered by start; one row a flow.
 
     ``path_ports[path_offset[f]:path_offset[f + 1]]`` are the egress ports flow f waits in, its NIC first.
-    ``payload_bytes`` is inf for a flow that never ends. Rates are bytes/s of wire bytes, times seconds.
+    ``payload_bytes`` is inf for a flow that never ends. Rates are bytes/s of wire bytes, times seconds. Of a
+    flow that ``waits`` for another, ``start_s`` is when it was seen to start.
     """
 
     src: tuple[str, ...]
@@ -34,6 +53,7 @@ class Flows:
     start_rate_bytes_per_s: NDArray[np.float64]
     path_offset: NDArray[np.int32]
     path_ports: NDArray[np.int32]
+    waits: Waits | None = None
 
     def __len__(self) -> int:
         return len(self.src)
@@ -61,6 +81,7 @@ class Flows:
             start_rate_bytes_per_s=self.start_rate_bytes_per_s[kept],
             path_offset=np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int32),
             path_ports=self.path_ports[: self.path_offset[-1]][np.repeat(kept, lengths)],
+            waits=None if self.waits is None else self.waits.only(kept),
         )
 
 
@@ -249,13 +270,18 @@ class Scenario(FabricSizes):
         return found
 
     def until(self, duration_s: float) -> Scenario:
-        """The scenario cut short: flows that start later are dropped, the metrics window shrinks too."""
+        """The scenario cut short: flows that start later are dropped, the metrics window shrinks too.
+
+        The first flow of each chain that starts later stays: it may start sooner.
+        """
         if duration_s >= self.duration_s:
             return self
         scale = duration_s / self.duration_s
         begin = self.window_s[0] * scale
         kept = self.flows.start_s < duration_s
         kept[0] = True
+        if self.flows.waits is not None:
+            kept |= (self.flows.waits.after >= 0) & kept[self.flows.waits.after]
         return replace(self, flows=self.flows.only(kept), duration_s=duration_s, window_s=(begin, duration_s))
 
 

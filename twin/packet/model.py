@@ -58,13 +58,16 @@ class PacketEngine:
         fabric = self._fabric(scenario, watermark, seed)
         begin_s, end_s = scenario.window_s
         end_s = min(end_s, scenario.duration_s)  # they may differ by a rounding error
-        completion_s = np.full(len(scenario.flows), np.nan)
+        completion_s, started_s = np.full(len(scenario.flows), np.nan), scenario.flows.start_s.copy()
+        if scenario.flows.waits is not None:
+            started_s[scenario.flows.waits.after >= 0] = np.nan
         ends_s = [*(begin_s + (end_s - begin_s) * np.arange(1, BLOCKS) / BLOCKS).tolist(), end_s]
         begun = fabric.measured()
         closed = []
         for until_s in (begin_s, *ends_s, scenario.duration_s):
             over = fabric.advance(until_s).completions
             completion_s[over.flow] = over.end_s - over.start_s
+            started_s[over.flow] = over.start_s
             if until_s == begin_s:
                 fabric.forget_depths()
             closed.append(fabric.measured())
@@ -73,7 +76,8 @@ class PacketEngine:
         monitored = list(scenario.monitored)
         samples = max(window.depth_samples, 1)
         means = window.depth_sum_bytes[monitored] / samples
-        acknowledged = fabric.acknowledged_bytes()
+        acknowledged, running = fabric.acknowledged_bytes(), fabric.under_way()
+        started_s[running.flow] = running.start_s
         sent = float(window.sent_packets[monitored].sum())
         return Prediction(
             watermark=watermark,
@@ -85,9 +89,11 @@ class PacketEngine:
             marked_fraction=float(window.marked_packets[monitored].sum()) / max(sent, 1.0),
             loss_bytes=float(whole.dropped_wire_bytes.sum()),
             pfc_pause_s=float(whole.paused_s.sum()),
-            slowdown=slowdown_by_class(scenario, completion_s, acknowledged),
+            slowdown=slowdown_by_class(scenario, completion_s, acknowledged, started_s),
             port_queue_mean_bytes=tuple(means.tolist()),
-            **gain_parts(scenario, completion_s, _blocks(begun, opened, closed, whole), acknowledged),
+            **gain_parts(
+                scenario, completion_s, _blocks(begun, opened, closed, whole), acknowledged, started_s
+            ),
         )
 
 

@@ -105,21 +105,23 @@ def gain_parts(
     completion_s: NDArray[np.float64],
     blocks: Blocks,
     sent_bytes: NDArray[np.float64] | None = None,
+    started_s: NDArray[np.float64] | None = None,
 ) -> dict[str, Any]:
     """The fields of a prediction that a gain is made of.
 
-    ``completion_s[flow]`` as in ``slowdowns``; ``sent_bytes[flow]``: payload that flows which are not over
-    have sent, None where the engine counts none. The flows of a class form blocks of equal number by
-    their start: of blocks of time one may hold every elephant.
+    ``completion_s[flow]`` and ``started_s[flow]`` as in ``slowdowns``; ``sent_bytes[flow]``: payload that
+    flows which are not over have sent, None where the engine counts none. The flows of a class form blocks
+    of equal number by their start: of blocks of time one may hold every elephant.
     """
-    starts_s, size = scenario.flows.start_s, scenario.flows.payload_bytes
-    finite = np.isfinite(size) & (starts_s < scenario.duration_s)
-    slowdown, size = slowdowns(scenario, completion_s, sent_bytes)[finite], size[finite]
+    started_s = scenario.flows.start_s if started_s is None else started_s
+    size = scenario.flows.payload_bytes
+    finite = np.isfinite(size) & (started_s < scenario.duration_s)
+    slowdown, size = slowdowns(scenario, completion_s, sent_bytes, started_s)[finite], size[finite]
     large, mice = slowdown[size >= ELEPHANT_FROM_BYTES], slowdown[size < MOUSE_BELOW_BYTES]
     large_block, mouse_block = _blocks_of(large.size), _blocks_of(mice.size)
     order = np.argsort(mice)
     sorted_mice, mouse_block = mice[order], mouse_block[order]
-    lasting, lasting_block = _lasting(scenario, sent_bytes)
+    lasting, lasting_block = _lasting(scenario, sent_bytes, started_s)
     by_block = blocks.probes.sum(axis=1)
     [probe_p99] = _quantiles(by_block.sum(axis=0) - by_block, 0.99)
     # Flows to a share of the receivers cause that share of the pauses.
@@ -143,12 +145,12 @@ def gain_parts(
 
 
 def _lasting(
-    scenario: Scenario, sent_bytes: NDArray[np.float64] | None
+    scenario: Scenario, sent_bytes: NDArray[np.float64] | None, started_s: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The rate of each flow that never ends, from its start to the run's end, and its block."""
     if sent_bytes is None:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
-    left_s = scenario.duration_s - scenario.flows.start_s
+    left_s = scenario.duration_s - started_s
     endless = np.isinf(scenario.flows.payload_bytes) & (left_s > 0)
     rate = sent_bytes[endless] / left_s[endless]
     return rate, _blocks_of(rate.size)

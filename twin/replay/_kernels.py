@@ -81,8 +81,10 @@ def reset(tables: Tables, work: Work) -> None:
     pool.n_busy = 0
     pool.n_sending = 0
     pool.n_changes = 0
+    pool.n_due = 0
     pool.short = 0
     for i in range(tables.flows.size):
+        tables.flows[i].began = np.nan
         tables.flows[i].completed = np.nan
         tables.flows[i].sent = 0.0
     for i in range(tables.entries.size):
@@ -235,25 +237,37 @@ def replay(
         n_dirty = apply_pauses(tables, work, step, n_dirty)
         # Flows that start in this step share their NIC from its beginning; the bytes before their start are
         # taken back as a negative burst.
-        first_new = next_flow
         first_free = n_free
-        while next_flow < flows.size and flows[next_flow].start_step <= step:
-            n_free -= 1
-            index = free[n_free]
-            start_flow(index, next_flow, tables, work, params, seed, step)
+        while next_flow < flows.size and flows[next_flow].start < step + 1:
+            if flows[next_flow].after < 0:
+                flows[next_flow].began = flows[next_flow].start
+                n_free -= 1
+                start_flow(free[n_free], next_flow, tables, work, params, seed, step)
+                n_dirty = share_later(nics, entries[flows[next_flow].entry].nic, dirty, n_dirty)
             next_flow += 1
-            n_dirty = share_later(nics, entries[slots[index].entry].nic, dirty, n_dirty)
-        if next_flow > first_new:
+        if pool.n_due > 0:
+            kept = 0
+            for i in range(pool.n_due):
+                f = work.due[i]
+                if flows[f].began < step + 1:
+                    n_free -= 1
+                    start_flow(free[n_free], f, tables, work, params, seed, step)
+                    n_dirty = share_later(nics, entries[flows[f].entry].nic, dirty, n_dirty)
+                else:
+                    work.due[kept] = f
+                    kept += 1
+            pool.n_due = kept
+        if n_free < first_free:
             for i in range(n_dirty):
                 nic = nics[dirty[i]]
                 nic.dirty = 0
                 capacity = nic_capacity(nic, queues, tables.ack_ratio)
                 share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, step)
             n_dirty = 0
-            for i in range(next_flow - first_new):
+            for i in range(first_free - n_free):
                 index = free[first_free - 1 - i]
                 slot = slots[index]
-                early = slot.sending * flows[slot.flow].start_fraction
+                early = slot.sending * (flows[slot.flow].began - step)
                 slot.remaining += early
                 entry = entries[slot.entry]
                 inlets[entry.inlet].burst -= early

@@ -217,14 +217,13 @@ def give_early(tables: Tables, slots: Table, wheel: Ints, late: Record, step: in
     """
     flows = tables.flows
     nic = tables.nics[tables.entries[late.entry].nic]
-    started = flows[late.flow].start_fraction
+    started = flows[late.flow].began - step
     idle_until = started  # of this step the NIC idles until its first flow starts
     index = nic.first_slot
     while index >= 0:
         flow = slots[index].flow
         if flow < late.flow:
-            begun = flows[flow].start_fraction if flows[flow].start_step == step else 0.0
-            idle_until = min(idle_until, begun)
+            idle_until = min(idle_until, max(flows[flow].began - step, 0.0))
         index = slots[index].nic_after
     spread(tables, slots, wheel, nic, late.sending * (started - idle_until), late.flow, step)
 

@@ -246,9 +246,22 @@ def last_bytes(tables: Tables, work: Work, q: int, step: int) -> None:
         onward = tables.suffixes[flow.ending_suffix].onward
         if onward < 0:
             flow.completed = step + within
+            release_followers(tables, work, flow, step)
         else:
             append_ending(tables, work, index, onward, step + queue.delay, within)
         index = following
+
+
+@inlined
+def release_followers(tables: Tables, work: Work, flow: Record, step: int) -> None:
+    """The flows that waited for this one start a gap after it, in the next step at the earliest."""
+    follower = flow.follower
+    while follower >= 0:
+        waiting = tables.flows[follower]
+        waiting.began = max(flow.completed + waiting.gap, step + 1.0)
+        work.due[work.pool[0].n_due] = follower
+        work.pool[0].n_due += 1
+        follower = waiting.sibling
 
 
 @inlined

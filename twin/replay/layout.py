@@ -116,6 +116,7 @@ class Work(NamedTuple):
     logs: Floats  # [step // LOG_STEPS % rows, feeder] bytes sent
     free: Ints
     dirty: Ints
+    due: Ints  # flows whose start is known since the one that they waited for was delivered
     by_block: Floats  # [block, total]: DELIVERED, LOST, PAUSED and OFFERED up to the block's end
     probes: Ints  # [block, switches crossed − 1, bin of slowdown]
     recorded_flows: NDArray[np.float32]  # [group, NIC, step // BIN_STEPS] flows at the bin's end
@@ -139,12 +140,16 @@ def records(count: int, record: np.dtype[np.void]) -> Table:
 
 FLOW = np.dtype(
     [
-        ("start_step", INT),
-        ("start_fraction", FLOAT),
+        ("start", FLOAT),  # in steps, of one that waits for no other
         ("bytes", FLOAT),
         ("rate", FLOAT),  # initial
         ("entry", INT),
+        ("after", INT),  # the flow that it waits for, −1: none
+        ("gap", FLOAT),  # steps from when that one's last byte leaves its last queue
+        ("follower", INT),  # the first of those that wait for this one, −1: none ...
+        ("sibling", INT),  # ... and the next that waits for the same
         # run
+        ("began", FLOAT),  # in steps, NaN until then
         ("ending_after", INT),  # next in its queue's list of flows whose last byte waits there
         ("ending_step", INT),  # the step in which that byte arrived ...
         ("ending_fraction", FLOAT),  # ... and how far into it
@@ -375,6 +380,7 @@ POOL = np.dtype(
         ("n_busy", INT),
         ("n_sending", INT),
         ("n_changes", INT),
+        ("n_due", INT),
         ("short", INT),  # 1: a pool has no room left
     ],
     align=True,

@@ -130,7 +130,11 @@ class _Run:
         means = np.zeros(len(scenario.monitored))
         means[monitored[monitored >= 0]] = tables.queues["depth_sum"][monitored >= 0] / steps
         payload_ratio = scenario.mtu_payload_bytes / scenario.packet_wire_bytes
-        completion_s = tables.flows["completed"] * self.step_s + self.tail_s - scenario.flows.start_s
+        started_s = scenario.flows.start_s
+        if scenario.flows.waits is not None:
+            began = tables.flows["began"]
+            started_s = np.where(began < tables.n_steps, began * self.step_s, np.nan)
+        completion_s = tables.flows["completed"] * self.step_s + self.tail_s - started_s
         # One whose last byte is still under way is no longer with its NIC, which counts what it sent.
         sent = tables.flows["sent"] * payload_ratio
         sent = np.where(sent > 0.0, sent, scenario.flows.payload_bytes)
@@ -145,9 +149,9 @@ class _Run:
             marked_fraction=float(totals[layout.MARKED] / max(totals[layout.SENT], 1.0)),
             loss_bytes=float(totals[layout.LOST]),
             pfc_pause_s=float(totals[layout.PAUSED]) * self.step_s,
-            slowdown=slowdown_by_class(scenario, completion_s, sent),
+            slowdown=slowdown_by_class(scenario, completion_s, sent, started_s),
             port_queue_mean_bytes=tuple(means.tolist()),
-            **gain_parts(scenario, completion_s, blocks, sent),
+            **gain_parts(scenario, completion_s, blocks, sent, started_s),
         )
 
     def _blocks(self, payload_ratio: float) -> Blocks:

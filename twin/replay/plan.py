@@ -140,6 +140,7 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
         logs=np.zeros((n_logs, tables.feeders.size if tables.pfc else 1)),
         free=np.zeros(n_flows, dtype=np.int64),
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
+        due=np.zeros(1 + np.count_nonzero(tables.flows["after"] >= 0), dtype=np.int64),
         by_block=np.zeros((BLOCKS, layout.N_TOTALS)),
         probes=np.zeros((BLOCKS, n_hops, PROBE_BINS), dtype=np.int64),
         recorded_flows=np.zeros((n_groups, tables.nics.size, n_bins), dtype=np.float32),
@@ -201,12 +202,19 @@ class _Paths:
     def flows(self) -> Table:
         scenario = self.scenario
         table = layout.records(len(self.of_flow), layout.FLOW)
-        start = scenario.flows.start_s / self.step_s
-        table["start_step"] = np.floor(start)
-        table["start_fraction"] = start - np.floor(start)
+        table["start"] = scenario.flows.start_s / self.step_s
         table["bytes"] = scenario.flow_wire_bytes
         table["rate"] = scenario.flows.start_rate_bytes_per_s * self.step_s
         table["entry"] = self.of_flow
+        table["after"] = table["follower"] = table["sibling"] = -1
+        waits = scenario.flows.waits
+        if waits is not None:
+            after = table["after"] = waits.after
+            last_cable_s = np.array([scenario.port_delay_s[path[-1]] for path in self.entry_of])
+            table["gap"] = (waits.gap_s + last_cable_s[self.of_flow[after]]) / self.step_s
+            for flow in np.flatnonzero(after >= 0).tolist():
+                table["sibling"][flow] = table["follower"][after[flow]]
+                table["follower"][after[flow]] = flow
         return table
 
     def entries(self) -> Table:

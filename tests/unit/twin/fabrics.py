@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from telemetry.topology import GBPS, EgressPort
 from twin.dcqcn import PAPER
-from twin.scenario import Flows, Scenario
+from twin.scenario import Flows, Scenario, Waits
 
 
 def star(
@@ -43,3 +44,10 @@ def star(
         duration_s=duration_s,
         window_s=(0.1 * duration_s, duration_s),
     )
+
+
+def chained(scenario: Scenario, *, gap_s: float = 0.0) -> Scenario:
+    """The same flows, each of which waits for the one before it."""
+    count = len(scenario.flows)
+    waits = Waits(after=np.arange(-1, count - 1), gap_s=np.full(count, gap_s))
+    return replace(scenario, flows=replace(scenario.flows, waits=waits))

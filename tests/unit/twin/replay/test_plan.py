@@ -97,8 +97,7 @@ def test_units_are_steps_and_bytes() -> None:
     assert tables.nics["rate"].tolist() == [40 * GBPS * STEP_S] * 2
     assert tables.flows["rate"].tolist() == [40 * GBPS * STEP_S] * 4
     assert tables.flows["bytes"].tolist() == [104_800, 104_800, 209_600, 104_800]
-    assert tables.flows["start_step"].tolist() == [0, 0, 0, 1]
-    assert tables.flows["start_fraction"][3] == pytest.approx(0.65)
+    assert tables.flows["start"].tolist() == pytest.approx([0, 0, 0, 1.65])
     assert tables.ack_ratio == 0.0
     slow = [q for q, port in enumerate(queue_ports(scenario)) if names(scenario, [port]) == [("s1", "s2")]]
     assert tables.queues["rate"][slow].tolist() == [10 * GBPS * STEP_S]
