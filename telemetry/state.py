@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -150,6 +150,15 @@ class FlowArrivals:
             self.sent_bytes[rows],
             self.n_samples[rows],
         )
+
+    def and_then(self, others: FlowArrivals) -> FlowArrivals:
+        """These rows, then ``others``."""
+        columns = {
+            field.name: np.concatenate((getattr(self, field.name), getattr(others, field.name)))
+            for field in fields(self)
+            if field.name not in ("src_host", "dst_host")
+        }
+        return FlowArrivals(self.src_host + others.src_host, self.dst_host + others.dst_host, **columns)
 
 
 RECENT_S = 0.1

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated, calibrated
+from twin.arrivals.chains import Pair, chains_of
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
 from twin.arrivals.waiting import MOST_WAITING, waiting_share
 from twin.dcqcn import PRESETS, DcqcnParams, preset
@@ -221,12 +222,18 @@ def _least(search: SearchSettings) -> SearchSettings:
 
 
 def scenario_of(
-    state: NetworkState, fabric: Fabric, *, replay_s: float | None = None, begin_s: float | None = None
+    state: NetworkState,
+    fabric: Fabric,
+    *,
+    replay_s: float | None = None,
+    begin_s: float | None = None,
+    chains: Collection[Pair] = (),
 ) -> Scenario:
     """The last ``replay_s`` seconds (None: as many as a round replays) as a scenario, flows as sampled: a
     sample stands for bytes of one flow.
 
-    ``begin_s``: from then on instead, in seconds after the window's start. Raises ``ScenarioError`` without
+    ``begin_s``: from then on instead, in seconds after the window's start. Large messages of the ``chains``
+    wait for one another. Raises ``ScenarioError`` without
     traffic to replay.
     """
     return scenario_from_state(
@@ -238,6 +245,7 @@ def scenario_of(
         pfc=fabric.pfc,
         monitored=fabric.monitored,
         begin_s=replayed_from_s(state, replay_s) if begin_s is None else begin_s,
+        chains=chains,
     )
 
 
@@ -255,10 +263,11 @@ def rebuilt(
     to replay.
     """
     begin_s = replayed_from_s(state, replay_s)
+    chains = chains_of(state.arrivals)
     return calibrated(
         state,
         incumbent,
-        lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s), goes_on=live),
+        lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s, chains=chains), goes_on=live),
         since_s=begin_s,
         packet_bytes=float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes),
         limit=limit,

@@ -10,7 +10,7 @@ resemble, from another of the receiver's senders, and the others at a time of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def modelled(
         return found
     of_bursts = arrivals.take(np.flatnonzero(bursts.member & ~before))
     of_bursts, unseen = _modelled_bursts(of_bursts, bursts.size, nic_bytes_per_s, since_s, until_s, rng)
-    every = _joined(found.arrivals, of_bursts)
+    every = found.arrivals.and_then(of_bursts)
     finite = every.wire_bytes[np.isfinite(every.wire_bytes) & (every.start_s > since_s)]
     hidden = every.wire_bytes[(every.n_samples == 0) & (every.start_s > since_s)]
     return Modelled(
@@ -178,7 +178,7 @@ def _modelled_apart(
     sender = np.where(joined, _other_senders(receiver, like, rng), like)
     unseen = _unseen(seen, sender, size, begins, nic, until_s)
     share = float(size.sum() / max(wire[templates].sum() + size.sum(), 1.0))
-    return Modelled(_joined(seen, unseen), len(size), share, spacing * float(np.log(2.0)))
+    return Modelled(seen.and_then(unseen), len(size), share, spacing * float(np.log(2.0)))
 
 
 def _modelled_bursts(
@@ -204,7 +204,7 @@ def _modelled_bursts(
     like = _evenly(evened(receiver, first_s), count, rng)
     sender = _other_senders(receiver, like, rng)
     start_s = begins[like] + rng.uniform(0.0, _TOGETHER_S, count)
-    return _joined(seen, _unseen(seen, sender, np.full(count, size), start_s, nic, until_s)), count
+    return seen.and_then(_unseen(seen, sender, np.full(count, size), start_s, nic, until_s)), count
 
 
 def one_size_bursts(
@@ -261,15 +261,6 @@ def first_samples(
     """The line rate of each message's sender, and when its first sample left, which is known."""
     nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
     return nic, seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic
-
-
-def _joined(one: FlowArrivals, other: FlowArrivals) -> FlowArrivals:
-    columns = {
-        field.name: np.concatenate((getattr(one, field.name), getattr(other, field.name)))
-        for field in fields(FlowArrivals)
-        if field.name not in ("src_host", "dst_host")
-    }
-    return FlowArrivals(one.src_host + other.src_host, one.dst_host + other.dst_host, **columns)
 
 
 def usual_burstiness(

@@ -6,9 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from service.tuning.moments import Moments
-from service.tuning.round import Fabric, measured_queue_bytes, run_round, scenario_of, switches_of
+from service.tuning.round import (
+    Fabric,
+    RoundResult,
+    measured_queue_bytes,
+    run_round,
+    scenario_of,
+    switches_of,
+)
+from telemetry.state import NetworkState
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
 from twin.search.push_gate import residual_ratio
@@ -65,25 +74,40 @@ def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
     assert not SCENARIO.goes_on
 
 
-def test_where_messages_wait_for_others_a_note_says_what_that_means() -> None:
-    """Thirty transfers of 1 MB of one pair, each beginning as the one before ends."""
-    count, lasting_s = 30, 1e6 / STATE.topology.ports[0].rate_bytes_per_s
-    start_s = 1e-4 + lasting_s * np.arange(count)
-    one = STATE.arrivals.take(np.zeros(count, np.int64))
-    chained = replace(
-        one,
+LASTING_S = 1e6 / STATE.topology.ports[0].rate_bytes_per_s
+
+
+def transfers(start_s: NDArray[np.float64]) -> NetworkState:
+    """Transfers of 1 MB of one pair."""
+    count = len(start_s)
+    found = replace(
+        STATE.arrivals.take(np.zeros(count, np.int64)),
         start_s=start_s,
-        last_s=start_s + 0.95 * lasting_s,
+        last_s=start_s + 0.95 * LASTING_S,
         wire_bytes=np.full(count, 1e6),
         sent_bytes=np.full(count, 1e6),
         n_samples=np.full(count, 15),
     )
-    notes = run_round(
-        replace(STATE, arrivals=chained), ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers()
-    ).recommendation.notes
-    assert any(one.startswith("Large messages wait for others here (96.7 %") for one in notes)
-    usual = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers()).recommendation.notes
-    assert not any("wait for others" in one for one in usual)
+    return replace(STATE, arrivals=found)
+
+
+def round_on(state: NetworkState) -> RoundResult:
+    return run_round(state, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers())
+
+
+def test_where_messages_wait_for_others_a_note_says_what_that_means() -> None:
+    """Thirty transfers that begin together, as a collective's do."""
+    notes = round_on(transfers(1e-4 + 1e-6 * np.arange(30))).recommendation.notes
+    assert any(one.startswith("Large messages wait for others here (100 %") for one in notes)
+    assert not any("wait for others" in one for one in round_on(STATE).recommendation.notes)
+
+
+def test_transfers_one_after_the_other_wait_for_each_other_in_the_replay_too() -> None:
+    found = round_on(transfers(1e-4 + LASTING_S * np.arange(30)))
+    assert not any("wait for others" in one for one in found.recommendation.notes)
+    waits = found.scenario.flows.waits
+    assert waits is not None
+    assert waits.after[:30].tolist() == list(range(-1, 29))
 
 
 def test_without_a_measured_port_there_is_nothing_to_compare() -> None:

@@ -26,13 +26,25 @@ def test_transfers_that_start_by_chance_do_not_wait() -> None:
     assert share < 0.3
 
 
-def test_transfers_of_a_pair_that_follow_each_other_wait() -> None:
+def follow_each_other(count: int) -> FlowArrivals:
+    """Transfers of one pair."""
     lasting_s = MEGABYTE / NIC
-    start_s = np.arange(200) * lasting_s
-    n = np.full(200, 15)
-    found = arrivals(start_s, np.full(200, MEGABYTE), n, [0] * 200)
-    one_pair = replace(found, src_host=("h7",) * 200, last_s=start_s + 0.95 * lasting_s)
-    assert waiting_share(one_pair, NICS) == pytest.approx(1.0, abs=0.02)
+    start_s = np.arange(count) * lasting_s
+    found = arrivals(start_s, np.full(count, MEGABYTE), np.full(count, 15), [0] * count)
+    return replace(found, src_host=("h7",) * count, last_s=start_s + 0.95 * lasting_s)
+
+
+def test_transfers_of_a_chain_wait_in_a_replay_too() -> None:
+    assert waiting_share(follow_each_other(200), NICS) == 0.0
+
+
+def test_transfers_too_few_for_a_chain_wait() -> None:
+    """Two of each of twelve pairs."""
+    few = follow_each_other(2)
+    every = few
+    for number in range(11):
+        every = every.and_then(replace(few, src_host=(f"other {number}",) * 2))
+    assert waiting_share(every, NICS) == pytest.approx(0.5)
 
 
 def test_messages_that_a_sender_begins_together_wait() -> None:

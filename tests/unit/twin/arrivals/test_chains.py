@@ -1,0 +1,89 @@
+"""Chains found in what sampling shows of them, linked, and continued beyond the window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from telemetry.state import FlowArrivals
+from tests.unit.twin.arrivals.sampled import NIC, sampled
+from twin.arrivals.chains import chained, chains_of
+
+SIZE = 5e6
+LASTING_S = SIZE / NIC
+UNTIL_S = 0.05
+
+
+def of_pair(start_s: NDArray[np.float64], src: str = "h7", dst: str = "h0", seed: int = 1) -> FlowArrivals:
+    """Messages of ``SIZE`` at line rate, 1 packet in 64 sampled."""
+    seen = sampled(np.full(len(start_s), SIZE), start_s, 64, seed=seed)
+    last_s = np.minimum(seen.start_s + LASTING_S * (1.0 - 1.0 / seen.n_samples), UNTIL_S)
+    return replace(seen, src_host=(src,) * len(seen), dst_host=(dst,) * len(seen), last_s=last_s)
+
+
+def in_turn(count: int, begin_s: float = 1e-3, pause_s: float = 0.0) -> NDArray[np.float64]:
+    return begin_s + (LASTING_S + pause_s) * np.arange(count)
+
+
+def test_transfers_one_after_the_other_are_a_chain_each_waiting_for_the_one_before() -> None:
+    seen = of_pair(in_turn(40))
+    pairs = chains_of(seen)
+    assert pairs == {("h7", "h0")}
+    found = chained(seen, pairs, 0.0, UNTIL_S)
+    assert found is not None
+    assert found.after[: len(seen)].tolist() == [-1, *range(39)]
+    assert found.gap_s == pytest.approx(0.0, abs=10e-6)
+
+
+def test_a_chain_goes_on_after_the_window_for_as_long_as_it_was_seen() -> None:
+    seen = of_pair(in_turn(40))
+    found = chained(seen, chains_of(seen), in_turn(40)[29] - 1e-5, UNTIL_S)
+    assert found is not None
+    added = found.arrivals.take(np.arange(len(seen), len(found.arrivals)))
+    assert len(added) == 11
+    assert added.start_s.tolist() == [UNTIL_S] * 11
+    assert added.wire_bytes.tolist() == seen.wire_bytes[29:].tolist()
+    assert found.after[len(seen) :].tolist() == [39, *range(40, 50)]
+
+
+def test_two_chains_of_a_pair_at_once_are_told_apart() -> None:
+    first, second = of_pair(in_turn(20)), of_pair(in_turn(20, begin_s=1.2e-3), seed=2)
+    both = first.and_then(second)
+    found = chained(both, chains_of(both), 0.0, UNTIL_S)
+    assert found is not None
+    assert found.after[:20].tolist() == [-1, *range(19)]
+    assert found.after[20:40].tolist() == [-1, *range(20, 39)]
+
+
+def test_the_usual_pause_between_transfers_is_kept() -> None:
+    seen = of_pair(in_turn(30, pause_s=60e-6))
+    found = chained(seen, chains_of(seen), 0.0, UNTIL_S)
+    assert found is not None
+    assert found.gap_s == pytest.approx(60e-6, abs=10e-6)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        of_pair(in_turn(30, pause_s=1.1e-3)),
+        of_pair(in_turn(4)),
+        of_pair(1e-3 + 1e-6 * np.arange(40)),
+        of_pair(np.sort(np.random.default_rng(1).uniform(0.0, UNTIL_S, 20))),
+        replace(of_pair(in_turn(40)), sent_bytes=np.full(40, 1e5)),
+        of_pair(np.empty(0)),
+    ],
+    ids=["long pauses", "few", "all at once", "by chance", "small", "none"],
+)
+def test_other_messages_are_no_chain(seen: FlowArrivals) -> None:
+    assert chains_of(seen) == frozenset()
+    assert chained(seen, chains_of(seen), 0.0, UNTIL_S) is None
+
+
+def test_only_the_pairs_named_are_linked() -> None:
+    both = of_pair(in_turn(20)).and_then(of_pair(in_turn(20), src="h6", seed=2))
+    found = chained(both, {("h6", "h0")}, 0.0, UNTIL_S)
+    assert found is not None
+    assert set(np.flatnonzero(found.after[:40] >= 0).tolist()) == set(range(21, 40))

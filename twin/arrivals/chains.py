@@ -1,0 +1,124 @@
+"""Chains: large messages of which each starts once the one before it, of the same hosts, was delivered.
+
+Storage and bulk copies send like that. A replay that started each when it was seen to start would pile them
+up under a slower watermark, and leave gaps under a faster one; so those of a chain wait for each other, and
+the chain goes on beyond what the window showed of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.state import FlowArrivals
+
+LARGE_BYTES = 300_000.0
+LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
+FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, as sampling shows them, ...
+_SPACINGS, _OVERLAP = 4.0, 0.25  # ... or as many times between two samples; the part of a message it may be
+_LEAST_TURNS = 4  # of a chain: two messages may follow each other by chance
+_FOLLOWING = 0.75  # of a pair's messages, of which some resume after a pause
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chained:
+    """``arrivals`` with messages added that chains would send next, which start as the window ends.
+
+    ``after`` [i] is the row that a message waits for, −1 for none, ``gap_s`` the usual time between.
+    """
+
+    arrivals: FlowArrivals
+    after: NDArray[np.int64]
+    gap_s: float
+
+
+def ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
+    """When each message ended, as its samples suggest; inf while it is being sent."""
+    between_s = (arrivals.last_s - arrivals.start_s) / np.maximum(arrivals.n_samples, 1)
+    return np.where(np.isfinite(arrivals.wire_bytes), arrivals.last_s + between_s, np.inf)
+
+
+def chains_of(arrivals: FlowArrivals) -> frozenset[Pair]:
+    """Senders and receivers of which most large messages follow one another."""
+    after = _followed(arrivals)
+    found = []
+    for pair, rows in _by_pair(arrivals).items():
+        follows = np.count_nonzero(after[rows] >= 0)
+        if follows >= _LEAST_TURNS and follows >= _FOLLOWING * (len(rows) - 1):
+            found.append(pair)
+    return frozenset(found)
+
+
+def chained(
+    arrivals: FlowArrivals, pairs: Collection[Pair], since_s: float, until_s: float
+) -> Chained | None:
+    """The messages of ``pairs`` waiting for one another; None where there are none.
+
+    A chain is given as many more messages as began between the two times, of the sizes that these have: a
+    watermark under which they are faster does not run out of them.
+    """
+    after = _followed(arrivals, pairs)
+    if not np.any(after >= 0):
+        return None
+    waits = np.flatnonzero(after >= 0)
+    # Of one message sampling shows the gap to some tens of microseconds.
+    usual_s = max(float(np.median(arrivals.start_s[waits] - ends_s(arrivals)[after[waits]])), 0.0)
+    more: list[int] = []
+    more_after: list[int] = []
+    for last in np.setdiff1d(waits, after).tolist():
+        chain, at = [last], last
+        while (at := int(after[at])) >= 0:
+            chain.append(at)
+        again = [row for row in reversed(chain) if arrivals.start_s[row] >= since_s] or [last]
+        for row in again:
+            more_after.append(last)
+            last = len(arrivals) + len(more)
+            more.append(row)
+    added = arrivals.take(np.array(more))
+    added = replace(
+        added,
+        start_s=np.full(len(more), until_s),
+        last_s=np.full(len(more), until_s),
+        sent_bytes=np.zeros(len(more)),
+        n_samples=np.zeros(len(more), np.int64),
+    )
+    return Chained(arrivals.and_then(added), np.concatenate((after, more_after)), usual_s)
+
+
+def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> NDArray[np.int64]:
+    """For each message the row of the large one of its pair that ended nearest to its start; −1 without one.
+
+    None is followed by two.
+    """
+    after = np.full(len(arrivals), -1)
+    end_s = ends_s(arrivals)
+    lasting_s = end_s - arrivals.start_s
+    between_s = lasting_s / (arrivals.n_samples + 1)
+    within_s = np.minimum(np.maximum(FOLLOWS_S, _SPACINGS * between_s), _OVERLAP * lasting_s)
+    for pair, rows in _by_pair(arrivals).items():
+        if pairs is not None and pair not in pairs:
+            continue
+        free: list[int] = []
+        for row in rows:
+            starts_s = arrivals.start_s[row]
+            before = min(free, key=lambda one: abs(end_s[one] - starts_s), default=-1)
+            if before >= 0 and abs(end_s[before] - starts_s) <= within_s[before]:
+                after[row] = before
+                free.remove(before)
+            free.append(row)
+    return after
+
+
+def _by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
+    """The large messages of each pair in order of their start."""
+    found: defaultdict[Pair, list[int]] = defaultdict(list)
+    large = np.flatnonzero((arrivals.sent_bytes >= LARGE_BYTES) & (arrivals.n_samples >= LEAST_SAMPLES))
+    for row in large[np.argsort(arrivals.start_s[large], kind="stable")].tolist():
+        found[arrivals.src_host[row], arrivals.dst_host[row]].append(row)
+    return found
