@@ -259,6 +259,7 @@ class Service:
             clock_s=clocks.monotonic_s,
             history=self.history,
             gains=self.gains,
+            rollouts=self.rollouts,
             approvals=self.approvals,
         )
         self.what_if = WhatIfRequests(

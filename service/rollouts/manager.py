@@ -80,6 +80,10 @@ class Rollouts:
     def active(self) -> int:
         return sum(not one.state.phase.ended for one in self._rollouts.values())
 
+    def past(self) -> frozenset[str]:
+        """Ids of those that have ended."""
+        return frozenset(one.id for one in self._rollouts.values() if one.state.phase.ended)
+
     def active_on(self, switches: Iterable[str]) -> Rollout | None:
         named = set(switches)
         for rollout in self._rollouts.values():

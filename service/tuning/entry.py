@@ -69,10 +69,10 @@ class Entry:
     leaves: tuple[str, ...]
     window_s: float
     before: Measured | None = None
-    support: Support | None = None  # None: from before this was kept
     ran: Mapping[str, Watermark] = field(default_factory=dict)
     # The text of a row's ``standing``, in this order.
     status: Decision
+    support: Support | None = None  # None: from before this was kept
     staged: Watermark | None = None
     holds: tuple[str, ...] = ()
     decided_by: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from service.history.measured import Measured
 from service.history.service import History
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
+from service.rollouts.manager import Rollouts
 from service.tuning.approvals import Approvals
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
@@ -60,6 +61,7 @@ class TuningLoop:
     clock_s: Callable[[], float]
     history: History
     gains: GainHistory
+    rollouts: Rollouts
     approvals: Approvals
     last_failure: str | None = None
 
@@ -154,8 +156,9 @@ class TuningLoop:
             running = dict(self.fleet.running())
             loop = asyncio.get_running_loop()
             changed = self.moments.saw(state, self.clock_s())
+            past = self.rollouts.past()
             # What was recommended for other traffic is no reason to recommend it for this.
-            standing = None if changed else self.store.standing()
+            standing = None if changed else self.store.standing(self._rolling(past))
             result = await loop.run_in_executor(
                 self._thread,
                 lambda: run_round(
@@ -186,10 +189,16 @@ class TuningLoop:
             self.metrics.running.set(0)
         measures = result.recommendation.changes and result.recommendation.score_is == "gain"
         before = await self.gains.of_window(snapshot, state) if measures else None
-        entry = self._keep(result, self.clock_s() - began_s, before, running, changed)
+        wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
+        entry = self._keep(result, wall_s, before, running, changed, rolling)
         self.history.round_ended(entry.id, result)
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
+
+    def _rolling(self, past: Collection[str]) -> frozenset[str]:
+        """What rollouts set that are not ``past``, as ids of recommendations."""
+        every = self.rollouts.newest(len(self.rollouts))
+        return frozenset(one.state.plan.recommendation for one in every if one.id not in past)
 
     def _keep(
         self,
@@ -198,13 +207,14 @@ class TuningLoop:
         before: Measured | None,
         running: Mapping[str, Watermark],
         changed: str | None,
+        rolling: Collection[str],
     ) -> Entry:
         answer = result.recommendation
         cleared = self.gate.round_ended(answer, result.residual_ratio, age_s=self.window.age_s() or 0.0)
         if changed is not None:
             _log.info("traffic changed: %s", changed)
             self._publish("regime", detail=changed)
-        entry = self.store.add(result, wall_s, cleared, before, running, changed=changed)
+        entry = self.store.add(result, wall_s, cleared, before, running, changed=changed, rolling=rolling)
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self.metrics

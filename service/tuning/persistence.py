@@ -21,9 +21,9 @@ MOST_WAITING = 100
 NS_PER_DAY = 86_400 * 1_000_000_000
 
 _ENTRY = TypeAdapter(Entry)  # unknown keys are ignored: rows of other versions stay readable
-_DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "support", "ran"}
+_DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "ran"}
 _STANDING = {
-    *("status", "staged", "holds", "decided_by", "decided_ns", "caution", "rollout", "pushed"),
+    *("status", "support", "staged", "holds", "decided_by", "decided_ns", "caution", "rollout", "pushed"),
     *("expired", "expired_ns"),
 }
 

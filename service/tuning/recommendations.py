@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -49,20 +49,23 @@ class RecommendationStore:
         running: Mapping[str, Watermark] | None = None,
         *,
         changed: str | None = None,
+        rolling: Collection[str] = (),
     ) -> Entry:
         """Adds a round, at whose beginning switches were ``running`` that; ``changed`` says how traffic
-        changed since the round before.
+        changed since the round before, ``rolling`` are the ids whose rollout was under way meanwhile.
 
         A round that gives the newest answer again, for the same incumbent and unchanged traffic, keeps that
-        one's id: only what stands behind it grows. Another answer supersedes those pending, unless the round
-        could not tell.
+        one's id: only what stands behind it grows. So does, whatever the traffic, one that gives what is
+        being rolled out: there is nothing to approve. Another answer supersedes those pending, unless the
+        round could not tell.
         """
         now_ns, answer = self._clock_ns(), result.recommendation
         self._answers.append((now_ns, answer.incumbent, answer.watermark))
         while now_ns - self._answers[0][0] > STABILITY_OVER_NS:
             self._answers.popleft()
         comparable = [found for _, ran, found in self._answers if ran == answer.incumbent]
-        agreed = None if changed else self._agreeing(answer)
+        rolled_out = self._rolled_out(answer, rolling)
+        agreed = rolled_out or (None if changed else self._agreeing(answer))
         if agreed is None:
             self._count += 1
             stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
@@ -80,29 +83,46 @@ class RecommendationStore:
             hour_agreeing=comparable.count(answer.watermark),
             changed=changed,
         )
-        entry = Entry.of(
-            entry_id,
-            created_ns,
-            result,
-            wall_s=wall_s,
-            cleared=cleared,
-            before=before,
-            support=support,
-            running=running,
-        )
+        if rolled_out is None:
+            entry = Entry.of(
+                entry_id,
+                created_ns,
+                result,
+                wall_s=wall_s,
+                cleared=cleared,
+                before=before,
+                support=support,
+                running=running,
+            )
+            self._saved.save(entry)
+        else:
+            entry = replace(rolled_out, support=support)  # the rest stays as it was approved
+            self._saved.save_standing(entry)
         if answer.verdict.kind not in _CANNOT_TELL:
             for other in list(self._entries.values()):
                 if other.status == "pending" and other.id != entry.id:
                     self.update(replace(other, status="superseded"))
         self._entries.pop(entry.id, None)
         self._entries[entry.id] = entry
-        self._saved.save(entry)
         self._trim()
         return entry
 
-    def standing(self) -> Entry | None:
-        """The pending recommendation, which stays until another answer is surely better."""
-        return next((one for one in reversed(self._entries.values()) if one.status == "pending"), None)
+    def standing(self, rolling: Collection[str] = ()) -> Entry | None:
+        """The one that stays until another answer is surely better: the pending recommendation, else that of
+        ``rolling`` which is being rolled out.
+        """
+        newest_first = list(reversed(self._entries.values()))
+        pending = (one for one in newest_first if one.status == "pending")
+        approved = (one for one in newest_first if one.status == "approved" and one.id in rolling)
+        return next(pending, None) or next(approved, None)
+
+    def _rolled_out(self, answer: Recommendation, rolling: Collection[str]) -> Entry | None:
+        """That of ``rolling`` which was approved, and which ``answer`` gives again."""
+        given = answer.incumbent, answer.watermark
+        for one in reversed(self._entries.values()):
+            if one.id in rolling and one.status == "approved" and (one.incumbent, one.watermark) == given:
+                return one
+        return None
 
     def _agreeing(self, answer: Recommendation) -> Entry | None:
         """The newest entry, or the pending one, if ``answer`` says the same and nobody decided about it."""

@@ -16,10 +16,12 @@ import pytest
 from service.rollouts.rollout import Rollout
 from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
+from tests.integration.gate import Gate
 from tests.integration.service import SETTLED, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch
 from twin.search.score import ScoreName
 from twin.watermark import Watermark
+from twin.workers.pool import InProcessWorkers, Workers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
@@ -109,6 +111,8 @@ async def started(
     tuning: dict[str, Any] | None = None,
     # By the min-max score a second round on the same traffic finds another change.
     score: ScoreName = "normalised",
+    steady: bool = False,
+    workers: Workers | None = None,
     **sections: Any,
 ) -> AsyncIterator[Here]:
     fleet = fleet or Fleet()
@@ -119,8 +123,14 @@ async def started(
         rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
         **sections,
     )
-    search = replace(SMALL, score=score, margin=0.0, near_tie=0.0)
-    async with running(Wanted(settings=settings, search=search, adapters=fleet.registry())) as service:
+    search = SMALL if steady else replace(SMALL, score=score, margin=0.0, near_tie=0.0)
+    wanted = Wanted(
+        settings=settings,
+        search=search,
+        adapters=fleet.registry(),
+        workers=workers or InProcessWorkers(),
+    )
+    async with running(wanted) as service:
         yield Here(service, fleet.switches)
 
 
@@ -224,6 +234,44 @@ async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -
     here.switches["leaf1"].gate.set()
     assert (await here.ended(decided["rollout"]))["phase"] == "done"
     assert (await here.get(at))["pushed"][0]["read_back"] == decided["staged"]
+
+
+@pytest.mark.usefixtures("answered_soon")
+async def test_rounds_stand_behind_what_is_being_rolled_out() -> None:
+    async with started(steady=True) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        at = await here.tuned()
+        leaf = here.switches["leaf1"]
+        leaf.gate.clear()
+        await here.post(f"{at}/approve")
+        await until(lambda: "apply" in leaf.calls)
+        here.service.service.fleet._patience_s = 0.01  # it cannot be read while it is set
+        again = await here.post("/v1/tune")
+        assert (f"/v1/recommendations/{again['id']}", again["status"]) == (at, "approved")
+        assert (again["support"]["rounds"], again["blocked"]) == (2, [])
+        assert (await here.get("/v1/recommendations"))["total"] == 1
+        leaf.gate.set()
+        assert (await here.ended(again["rollout"]))["phase"] == "done"
+
+
+async def test_a_round_that_a_rollout_overtakes_stands_behind_it() -> None:
+    gate = Gate()
+    gate.open.set()
+    async with started(steady=True, workers=gate) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        at = await here.tuned()
+        gate.entered.clear()
+        gate.open.clear()
+        round_ = asyncio.create_task(here.post("/v1/tune"))
+        await until(gate.entered.is_set)
+        decided = await here.post(f"{at}/approve")
+        assert (await here.ended(decided["rollout"]))["phase"] == "done"
+        gate.open.set()
+        again = await round_
+        assert (f"/v1/recommendations/{again['id']}", again["status"]) == (at, "approved")
+        assert (await here.get("/v1/recommendations"))["total"] == 1
 
 
 async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from service.documents.recommendation import PushedDocument
 from service.history.measured import Measured
-from service.tuning.entry import Entry
+from service.tuning.entry import Entry, Support
 from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_of
 from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
 from settings.errors import ConflictError, NotFoundError
@@ -87,6 +87,32 @@ def test_a_row_from_before_gains_were_measured_is_read() -> None:
     document = json.loads(zlib.decompress(row.document))
     assert document.pop("before") is None
     assert entry_of(row._replace(document=zlib.compress(json.dumps(document).encode()))) == entry
+
+
+def test_a_row_from_before_support_grew_during_a_rollout_is_read() -> None:
+    support = Support(rounds=3, last_ns=T0_NS, moments=8, traffic_s=0.08)
+    entry = Entry.of("1", T0_NS, changing(), wall_s=1.5, support=support)
+    row = row_of(entry)
+    document, standing = json.loads(zlib.decompress(row.document)), json.loads(row.standing)
+    document["support"] = standing.pop("support")
+    packed = zlib.compress(json.dumps(document).encode())
+    assert entry_of(row._replace(document=packed, standing=json.dumps(standing))) == entry
+
+
+def test_what_stands_behind_a_rollout_is_known_to_a_service_started_anew(database_url: str) -> None:
+    async def before(memory: Memory) -> None:
+        first = memory.store.add(changing(), 1.0)
+        memory.store.decide(first, "approved", "ada")
+        memory.store.add(changing(), 1.0, rolling={first.id})
+        await memory.recorder.flush()
+
+    async def after(memory: Memory) -> None:
+        (found,) = await memory.store.page(10)
+        assert found.support is not None
+        assert (found.status, found.decided_by, found.support.rounds) == ("approved", "ada", 2)
+
+    over(database_url, before)
+    over(database_url, after)
 
 
 def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_url: str) -> None:

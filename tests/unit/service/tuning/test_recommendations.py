@@ -74,6 +74,45 @@ def test_the_same_answer_after_a_decision_is_another_recommendation(store: Recom
     assert store.get(first.id).status == "rejected"
 
 
+def test_what_is_being_rolled_out_is_not_recommended_again(store: RecommendationStore) -> None:
+    first = store.add(changing(), 1.0)
+    store.decide(first, "approved", "ada")
+    store.follow(first.id, rollout(Phase.SOAK))
+    approved = store.get(first.id)
+    again = store.add(replace(changing(), n_moments=2), 9.0, rolling={first.id})
+    assert again.support is not None
+    assert (again.support.rounds, again.support.moments) == (2, 2)
+    assert again == replace(approved, support=again.support), "the rest stays as it was approved"
+    changed = store.add(changing(), 9.0, changed="load doubled", rolling={first.id})
+    assert changed.id == first.id, "it is no other change for other traffic"
+    assert store.newest(5) == [changed] == [store.current()]
+
+
+def test_another_answer_during_a_rollout_waits_until_the_first_is_given_again(
+    store: RecommendationStore,
+) -> None:
+    first = store.add(changing(), 1.0)
+    store.decide(first, "approved", "ada")
+    assert store.standing({first.id}) == store.get(first.id)
+    second = store.add(other(Watermark(7_000, 70_000, 0.1)), 1.0, rolling={first.id})
+    assert (second.status, store.current(), store.standing({first.id})) == ("pending", second, second)
+    again = store.add(changing(), 1.0, rolling={first.id})
+    assert (again.id, again.status, store.get(second.id).status) == (first.id, "approved", "superseded")
+
+
+def test_what_was_taken_back_or_is_set_for_long_is_recommended_anew(store: RecommendationStore) -> None:
+    first = store.add(changing(), 1.0)
+    store.decide(first, "approved", "ada")
+    assert store.standing() is None
+    second = store.add(changing(), 1.0)
+    assert (second.id != first.id, second.status) == (True, "pending")
+    store.decide(second, "approved", "ada")
+    store.follow(second.id, rollout(Phase.ROLLED_BACK))
+    assert store.standing({second.id}) is None
+    third = store.add(changing(), 1.0, rolling={second.id})
+    assert (third.id != second.id, third.status) == (True, "pending")
+
+
 def test_stability_counts_the_rounds_of_an_hour_that_agree() -> None:
     store = store_in_memory(9, count(1_767_225_600_000_000_000, 1_200_000_000_000).__next__)
     answers = [
