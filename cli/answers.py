@@ -242,10 +242,22 @@ class AlarmAnswer(msgspec.Struct, frozen=True):
     carried: bool = False
     acknowledged: AcknowledgementAnswer | None = None
     silenced: SilenceAnswer | None = None
+    group: str | None = None
+
+
+class AlarmGroupAnswer(msgspec.Struct, frozen=True):
+    id: str
+    kinds: list[str]
+    level: str
+    switches: list[str]
+    switch_count: int
+    alarm_count: int
+    open_count: int
+    sentence: str
 
 
 class AlarmsAnswer(msgspec.Struct, frozen=True):
-    """``alarms``: current ones, the worst first."""
+    """``alarms``: current ones, the worst first; ``groups``: those of them that began at once."""
 
     warning: int
     critical: int
@@ -254,6 +266,10 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
     ended: list[AlarmAnswer] | None
     acknowledged: int = 0
     silenced: int = 0
+    open_warning: int = 0
+    open_critical: int = 0
+    groups: list[AlarmGroupAnswer] = []
+    open_causes: int = 0
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from cli.answers import (
     AlarmAnswer,
+    AlarmGroupAnswer,
     AlarmsAnswer,
     ConditionAnswer,
     FlowsAnswer,
@@ -62,14 +63,26 @@ def alarms(url: str, limit: int, *, ended: bool, as_json: bool) -> None:
 
 
 def alarm_lines(found: AlarmsAnswer) -> Iterator[RenderableType]:
-    """The counts, then each alarm with its sentence; advice once per kind."""
+    """The counts, then each alarm with its sentence, those that began at once together; advice once per
+    kind.
+    """
     yield alarms_text(found)
     explained: set[str] = set()
+    groups = {group.id: group for group in found.groups}
     for one in found.alarms:
-        yield from _alarm(one)
-        if one.kind not in explained:
-            explained.add(one.kind)
-            yield Padding(Text(one.look, "dim"), _INDENT)
+        group = groups.get(one.group or "")
+        if group is None:
+            yield from _alarm(one)
+            alarms = [one]
+        else:
+            alarms = [other for other in found.alarms if other.group == group.id]
+            if one is not alarms[0]:
+                continue
+            yield from _group(group, alarms)
+        for kind, look in {each.kind: each.look for each in alarms}.items():
+            if kind not in explained:
+                explained.add(kind)
+                yield Padding(Text(look, "dim"), _INDENT)
     hidden = found.critical + found.warning - len(found.alarms)
     if hidden > 0:
         yield Text(f"\n{hidden} more: --limit {found.critical + found.warning} shows all", "dim")
@@ -92,9 +105,32 @@ def alarms_text(found: AlarmsAnswer) -> Text:
     quiet = ((found.acknowledged, "acknowledged"), (found.silenced, "silenced"))
     if said := ", ".join(f"{number} {word}" for number, word in quiet if number):
         line.append(f" ({said})", "dim")
+    if 0 < found.open_causes < found.open_critical + found.open_warning:
+        line.append(f", {count_text(found.open_causes, 'cause')} to look for", "dim")
     if found.left_off:
         line.append(f", {found.left_off} more over a threshold that find no room", "yellow")
     return line
+
+
+def _group(group: AlarmGroupAnswer, alarms: Sequence[AlarmAnswer]) -> Iterator[RenderableType]:
+    """Its sentence, then a line for each of its listed ``alarms``."""
+    quiet = "" if group.open_count else "dim"
+    switches = count_text(group.switch_count, "switch", "switches")
+    yield Text()
+    yield Text.assemble(
+        words_of(group.level), "  ", (switches, "bold"), f"  {group.alarm_count} alarms", style=quiet
+    )
+    yield Padding(Text(group.sentence, quiet), _INDENT)
+    kinds, names = (max(map(len, one)) for one in zip(*((a.kind, a.subject) for a in alarms), strict=True))
+    for one in alarms:
+        line = words_of(one.level)
+        line.pad_right(len("critical") - len(line))
+        line.append(f"  {one.kind:<{kinds}}  {one.subject:<{names}}")
+        yield Padding(line.append(f"  since {clock_text(one.since)}").append(f"  {one.id}", "dim"), _INDENT)
+        for said in _said_of(one):
+            yield Padding(Text(said, "dim"), (0, 0, 0, 4))
+    if (more := group.alarm_count - len(alarms)) > 0:
+        yield Padding(Text(f"and {more} more", "dim"), _INDENT)
 
 
 def _alarm(one: AlarmAnswer) -> Iterator[RenderableType]:
@@ -285,7 +321,8 @@ def _condition(found: ConditionAnswer) -> Text:
 def _alarms(found: AlarmsAnswer) -> Text:
     line = alarms_text(found)
     if found.alarms:
-        line.append(f"; {found.alarms[0].sentence}")
+        first = found.groups[0] if found.groups else found.alarms[0]
+        line.append(f"; {first.sentence}")
     return line
 
 

@@ -173,7 +173,7 @@ class _Open:
 
     def joined(self, *, ended_s: float | None = None, why: str | None = None) -> JoinedAlarm:
         every = self.members if ended_s is None else {**self.left, **self.members}
-        members = sorted(every.values(), key=lambda one: (-one.level, _natural(one.subject.of)))
+        members = sorted(every.values(), key=lambda one: (-one.level, natural(one.subject.of)))
         if self.lead not in every or every[self.lead].level < members[0].level:
             self.lead = members[0].subject
         return JoinedAlarm(
@@ -189,7 +189,7 @@ class _Open:
         )
 
 
-def _natural(name: str) -> tuple[str | int, ...]:
+def natural(name: str) -> tuple[str | int, ...]:
     """Orders Ethernet2 before Ethernet10: texts and whole numbers take turns."""
     return tuple(int(part) if part.isdecimal() else part for part in _NUMBERS.split(name))
 

@@ -10,6 +10,8 @@ from typing import Any
 from service.alarms.attention import Ack, Silences
 from service.alarms.checks import AlarmChecks, CheckResult
 from service.alarms.groups import AlarmGroups, JoinedAlarm, JoinedChange
+from service.alarms.together import Together, together
+from service.documents.alarms import AlarmGroupDocument
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
@@ -59,6 +61,8 @@ class Alarms:
         self._checked_s: float | None = None
         self._left_off = 0
         self._members: tuple[Alarm, ...] = ()
+        self._together: tuple[Together, ...] = ()
+        self._group_of: dict[str, str] = {}
         self.active: tuple[JoinedAlarm, ...] = ()
         self.ended: tuple[JoinedAlarm, ...] = ()
 
@@ -134,6 +138,10 @@ class Alarms:
         """Takes over what the last check found; not while one runs."""
         self._members = self._board.active
         self.active, self.ended = self._groups.active, self._groups.ended
+        self._together = together(self.active)
+        self._group_of = {
+            alarm.id: group.id for group in self._together if len(group.alarms) > 1 for alarm in group.alarms
+        }
         self._weigh_silences()
 
     def _weigh_silences(self) -> None:
@@ -235,17 +243,25 @@ class Alarms:
         known = self._silenced.union(self._acks)
         still_open = [alarm.level for alarm in self.active if alarm.id not in known]
         wall_ns = self._wall_clock()
+        listed = self.active[begin:end]
+        groups = {self._group_of.get(alarm.id) for alarm in listed}
         return AlarmsDocument(
             warning=levels.count(Level.WARNING),
             critical=levels.count(Level.CRITICAL),
             left_off=self._left_off,
             looked=None if self._checked_s is None else timestamp(wall_ns(self._checked_s)),
-            alarms=self._documents(self.active[begin:end], subjects),
+            alarms=self._documents(listed, subjects),
+            groups=[
+                AlarmGroupDocument.of(group, known, subjects=subjects)
+                for group in self._together
+                if group.id in groups
+            ],
             ended=self._documents(self.ended[:limit], subjects) if ended else None,
             acknowledged=sum(alarm.id in self._acks for alarm in self.active),
             silenced=len(self._silenced),
             open_warning=still_open.count(Level.WARNING),
             open_critical=still_open.count(Level.CRITICAL),
+            open_causes=sum(group.open_count(known) > 0 for group in self._together),
             next=cursors[end - 1] if limit > 0 and end < len(cursors) else None,
         )
 
@@ -257,6 +273,7 @@ class Alarms:
                 wall_ns,
                 ack=self._acks.get(alarm.id),
                 silence=None if alarm.ended_s is not None or not among else self.silences.of(alarm, among),
+                group=None if alarm.ended_s is not None else self._group_of.get(alarm.id),
                 subjects=subjects,
             )
             for alarm in alarms

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from service.alarms.attention import MOST_SILENCE_DAYS, Ack
 from service.alarms.groups import IncastSite
+from service.alarms.together import Together
 from service.documents.base import (
     Document,
     Figure,
@@ -71,6 +73,42 @@ class AlarmIncastDocument(Document):
     @classmethod
     def of(cls, site: IncastSite) -> Self:
         return cls.from_attributes(site)
+
+
+class AlarmGroupDocument(Document):
+    """Alarms that began at once and so likely have one cause: all of switches that went away, or of one kind
+    on several switches. Each stays an alarm of its own, to be acknowledged and silenced by itself.
+    """
+
+    id: str
+    """Names it: the id of its alarm that was raised first."""
+    kinds: list[str]
+    """Kinds of its alarms, that of the worst first."""
+    level: Literal["warning", "critical"]
+    """How bad the worst of it is now."""
+    switches: list[SwitchName]
+    """Switches it concerns, as many as subjects were asked for."""
+    switch_count: int
+    """How many those are in all."""
+    alarm_count: int
+    """How many alarms are in it, listed or not."""
+    open_count: int
+    """How many of them are neither acknowledged nor silenced."""
+    sentence: str
+    """What is wrong where, in a sentence."""
+
+    @classmethod
+    def of(cls, group: Together, known: Container[str], *, subjects: int) -> Self:
+        """``known`` are the ids of alarms that are acknowledged or silenced."""
+        return cls.from_attributes(
+            group,
+            kinds=list(group.kinds),
+            level="critical" if group.level.label == "critical" else "warning",
+            switches=list(group.switches[:subjects]),
+            switch_count=len(group.switches),
+            alarm_count=len(group.alarms),
+            open_count=group.open_count(known),
+        )
 
 
 class AcknowledgementDocument(Document):

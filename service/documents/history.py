@@ -11,6 +11,7 @@ from service.alarms.attention import Ack
 from service.alarms.groups import JoinedAlarm
 from service.documents.alarms import (
     AcknowledgementDocument,
+    AlarmGroupDocument,
     AlarmIncastDocument,
     AlarmSubjectDocument,
     SilenceDocument,
@@ -73,6 +74,8 @@ class AlarmDocument(Document):
     """Who looks after it; null: nobody said so."""
     silenced: SilenceDocument | None
     """The silence that covers all of it, if one does."""
+    group: str | None
+    """Id of the group it is in, with others that began at once; null where it stands alone, or has ended."""
 
     @classmethod
     def of(
@@ -82,6 +85,7 @@ class AlarmDocument(Document):
         *,
         ack: Ack | None = None,
         silence: SilenceRow | None = None,
+        group: str | None = None,
         subjects: int,
     ) -> Self:
         """``wall_ns`` converts its seconds to nanoseconds since 1970."""
@@ -103,6 +107,7 @@ class AlarmDocument(Document):
             incast=None if alarm.incast is None else AlarmIncastDocument.of(alarm.incast),
             acknowledged=None if ack is None else AcknowledgementDocument.of(ack),
             silenced=None if silence is None else SilenceDocument.of(silence),
+            group=group,
         )
 
 
@@ -129,6 +134,10 @@ class AlarmsDocument(Document):
     """How many of the warnings are neither acknowledged nor silenced."""
     open_critical: int
     """How many of the critical ones are neither acknowledged nor silenced."""
+    groups: list[AlarmGroupDocument]
+    """Those of the listed alarms that began at once, the worst first."""
+    open_causes: int
+    """How many alarms are neither acknowledged nor silenced, where a group of which any is counts once."""
     next: str | None
     """What to pass as `after` for more of the current alarms; null where there are none."""
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { about, isKnown, members, silenced, title } from "../src/views/now/alarm-words.ts";
+import { about, aboutGroup, groupTitle, isKnown, members, rowsOf, silenced, title } from "../src/views/now/alarm-words.ts";
 
 const on = (name, kind = "pfc_frames") => ({ subject: `leaf1 ${name}`, kind, switch: "leaf1", level: "warning" });
 const alarm = (more) => ({
@@ -26,4 +26,23 @@ test("what somebody looks after, or silenced, is known", () => {
   assert.deepEqual([{}, { acknowledged: {} }, { silenced: {} }].map((more) => isKnown(alarm(more))), [false, true, true]);
   assert.equal(silenced({ kind: null, switch: "leaf1" }), "every kind on leaf1");
   assert.equal(silenced({ kind: "pfc_storm", switch: null }), "pfc storm");
+});
+
+test("what began at once is one row, those that somebody looks after come last", () => {
+  const group = { id: "a", kinds: ["telemetry_silent", "unreachable"], switches: ["leaf1", "leaf2"], switch_count: 2, alarm_count: 3, open_count: 1 };
+  const [known, first, alone, second] = [
+    alarm({ id: "k", group: null, acknowledged: {} }),
+    alarm({ id: "a", group: "a", acknowledged: {} }),
+    alarm({ id: "o", group: null }),
+    alarm({ id: "b", group: "a" }),
+  ];
+  const found = { alarms: [known, first, alone, second], groups: [group] };
+  const ids = (rows) => rows.map(({ alarms }) => alarms.map(({ id }) => id).join());
+  assert.deepEqual(ids(rowsOf(found).open), ["a,b", "o"]);
+  assert.deepEqual(ids(rowsOf(found).known), ["k"]);
+  const all = rowsOf({ ...found, groups: [{ ...group, open_count: 0 }] });
+  assert.deepEqual([ids(all.open), ids(all.known)], [["o"], ["k", "a,b"]]);
+  assert.equal(groupTitle(group), "2 switches");
+  assert.equal(groupTitle({ ...group, switches: ["leaf1"], switch_count: 1 }), "leaf1");
+  assert.equal(aboutGroup(group), "telemetry silent, unreachable · 3 alarms");
 });

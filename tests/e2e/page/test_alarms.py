@@ -38,18 +38,20 @@ class Seen:
     at_ns: int = field(default_factory=time.time_ns)
     paused_ns: int = 0
 
-    def port_was_paused(self, share: float, ports: int = 1) -> None:
-        """Ten more seconds by the switch's clock, in which its ports were paused for such a share."""
+    def port_was_paused(self, share: float, ports: int = 1, switches: tuple[str, ...] = ("leaf1",)) -> None:
+        """Ten more seconds by the switches' clock, in which their ports were paused for such a share."""
         self.at_ns += 10 * S
         self.paused_ns += round(share * 10 * S)
         samples = [
             {
-                "switch": "leaf1", "port": f"Ethernet{port}", "queue": 3, "ts_ns": self.at_ns,
+                "switch": switch, "port": f"Ethernet{port}", "queue": 3, "ts_ns": self.at_ns,
                 "pfc_pause_ns": self.paused_ns, "dropped_packets": 0,
             }
+            for switch in switches
             for port in range(ports)
         ]  # fmt: skip
-        assert self.service.post("/v1/telemetry/counters", json=samples).json()["accepted"] == ports
+        answer = self.service.post("/v1/telemetry/counters", json=samples)
+        assert answer.json()["accepted"] == len(samples)
 
 
 @pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["wide", "narrow"])
@@ -136,3 +138,36 @@ def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: 
     expect(asking).to_have_count(1)
     expect(page.locator("#alarms-note")).to_have_text("1 critical")
     expect(rows).not_to_have_class("known")
+
+
+def test_what_began_at_once_is_one_row_with_its_switches_in_it(seen: Seen, tmp_path: Path) -> None:
+    page, leaves = seen.page, ("leaf1", "leaf2", "leaf3")
+    seen.port_was_paused(0, switches=leaves)
+    seen.port_was_paused(0.5, switches=leaves)
+    rows = page.locator("#alarms-now > li")
+    expect(page.locator("#alarms-note")).to_have_text("3 critical, 1 cause to look for")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("3 switches")
+    expect(rows).to_contain_text("pfc storm · 3 alarms")
+    expect(rows).to_contain_text("leaf1, leaf2 and leaf3, at once: pfc storm;")
+    asking = page.locator("nav .bubble")
+    expect(asking).to_have_text("1 cause asks for attention, 3 alarms, 3 critical")
+
+    rows.get_by_text("Each alarm of 3 switches").click()
+    each = rows.get_by_role("list", name="Alarms of 3 switches").get_by_role("listitem")
+    expect(each).to_have_count(3)
+    each.nth(1).get_by_text("Acknowledge or silence").click()
+    each.nth(1).get_by_role("button", name="Silence pfc storm on leaf2").click()
+    expect(each.nth(1)).to_contain_text("Silenced until")
+    expect(rows.first).to_contain_text("1 acknowledged or silenced")
+    expect(asking).to_have_text("1 cause asks for attention, 2 alarms, 2 critical")
+
+    rows.get_by_text("Acknowledge all").click()
+    rows.get_by_role("textbox", name="Note").first.fill("spine is moved")
+    rows.get_by_role("button", name="Acknowledge 2", exact=True).click()
+    expect(page.locator("#alarms-note")).to_have_text("3 critical, 2 acknowledged, 1 silenced")
+    expect(each.first).to_contain_text("spine is moved")
+    expect(rows.first).to_have_class("known")
+    expect(asking).to_have_count(0)
+    page.screenshot(path=tmp_path / "together.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

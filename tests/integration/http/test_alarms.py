@@ -80,6 +80,7 @@ async def test_nothing_is_wrong_with_a_service_that_has_heard_nothing(here: Runn
     assert await alarms(here) == {
         "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None, "next": None,
         "acknowledged": 0, "silenced": 0, "open_warning": 0, "open_critical": 0,
+        "groups": [], "open_causes": 0,
     }  # fmt: skip
     await here.service.alarms.check()
     found = await alarms(here, "?all=true")

@@ -10,6 +10,7 @@ from cli import answers
 from service.documents.admin import HealthDocument, ReadinessDocument
 from service.documents.alarms import (
     AcknowledgementDocument,
+    AlarmGroupDocument,
     AlarmSubjectDocument,
     SilenceDocument,
     SilencesDocument,
@@ -60,6 +61,7 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.FlowAnswer: FlowDocument,
     answers.FlowsAnswer: FlowsDocument,
     answers.AlarmAnswer: AlarmDocument,
+    answers.AlarmGroupAnswer: AlarmGroupDocument,
     answers.AlarmsAnswer: AlarmsDocument,
     answers.AlarmSubjectAnswer: AlarmSubjectDocument,
     answers.AcknowledgementAnswer: AcknowledgementDocument,

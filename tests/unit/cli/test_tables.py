@@ -334,6 +334,39 @@ def test_alarms_fit(width: int) -> None:
     assert alarms_text(answer(AlarmsAnswer, none)).plain == "No alarms"
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_alarms_that_began_at_once_are_told_together(width: int) -> None:
+    def alarm(number: int, kind: str, group: str | None = "a1") -> dict[str, Any]:
+        return {
+            "id": f"a{number}", "kind": kind, "subject": f"leaf{number}", "level": "warning", "since": AT,
+            "sentence": f"leaf{number} is away.", "look": f"Look behind {kind}.", "ended": None, "why": None,
+            "group": group, "acknowledged": {"by": "bob", "at": AT, "note": None} if number == 2 else None,
+        }  # fmt: skip
+
+    document = {
+        "warning": 6, "critical": 0, "left_off": 0, "ended": None, "acknowledged": 1,
+        "open_warning": 5, "open_critical": 0, "open_causes": 2,
+        "groups": [
+            {
+                "id": "a1", "kinds": ["unreachable", "switch_silent"], "level": "warning",
+                "switches": ["leaf1", "leaf2"], "switch_count": 2, "alarm_count": 5, "open_count": 4,
+                "sentence": "leaf1 and leaf2, at once: unreachable, switch silent",
+            }
+        ],
+        "alarms": [
+            alarm(1, "unreachable"), alarm(9, "storage", None), alarm(2, "unreachable"),
+            alarm(1, "switch_silent"), alarm(2, "switch_silent"),
+        ],
+    }  # fmt: skip
+    found = answer(AlarmsAnswer, document)
+    text = words(drawn(width, *alarm_lines(found)))
+    assert "6 warnings (1 acknowledged), 2 causes to look for" in text
+    assert "warning 2 switches 5 alarms leaf1 and leaf2, at once: unreachable, switch silent" in text
+    assert text.index("Acknowledged by bob") < text.index("and 1 more") < text.index("leaf9 is away")
+    assert "leaf1 is away" not in text, "a line each is enough"
+    assert text.count("Look behind unreachable.") == text.count("Look behind switch_silent.") == 1
+
+
 def test_words_for_numbers_and_times() -> None:
     assert count_text(1, "switch", "switches") == "1 switch"
     assert count_text(12_345, "report") == "12 345 reports"

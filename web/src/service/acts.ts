@@ -6,10 +6,10 @@ import { refreshAll } from "./live.ts";
 // What came of the last thing asked for stays until the next, or until it is dismissed.
 export const refused = signal<Problem | null>(null);
 
-// True where it was done; where it was not, the page says why.
-export async function act(path: string, asked: Asked = { method: "POST" }): Promise<boolean> {
+// True where it was done, at each of these addresses; where it was not, the page says why.
+export async function act(path: string | readonly string[], asked: Asked = { method: "POST" }): Promise<boolean> {
   try {
-    await call(path, asked);
+    for (const one of [path].flat()) await call(one, asked);
     refused.value = null;
     return true;
   } catch (error) {

@@ -320,6 +320,19 @@ export interface Alarm {
   carried: boolean;
   acknowledged: Acknowledgement | null;
   silenced: Silence | null;
+  group: string | null;
+}
+
+// Alarms that began at once.
+export interface AlarmGroup {
+  id: string;
+  kinds: string[];
+  level: "warning" | "critical";
+  switches: string[];
+  switch_count: number;
+  alarm_count: number;
+  open_count: number;
+  sentence: string;
 }
 
 export interface Alarms {
@@ -333,6 +346,8 @@ export interface Alarms {
   silenced: number;
   open_warning: number; // neither acknowledged nor silenced
   open_critical: number;
+  groups: AlarmGroup[];
+  open_causes: number; // as those, a group counts once
 }
 
 export interface SwitchState {

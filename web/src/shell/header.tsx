@@ -51,13 +51,18 @@ export function Header({ current }: { current: View }) {
 function AlarmCount() {
   const alarms = useLive<Alarms>(looks.alarms).value;
   if (!alarms) return null;
-  const { open_critical: critical, open_warning: warning } = alarms;
-  const total = critical + warning;
+  const { open_critical: critical, open_warning: warning, open_causes: total } = alarms;
   if (total === 0) return null;
+  const all = critical + warning;
+  const grouped = total < all;
   return (
     <span class={`bubble ${critical ? "critical" : "warning"}`}>
       {count(total)}
-      <span class="unseen"> {total === 1 ? "alarm asks" : "alarms ask"} for attention, {several(critical, "critical", "critical")}</span>
+      <span class="unseen">
+        {" "}
+        {(grouped ? "cause" : "alarm") + (total === 1 ? " asks" : "s ask")} for attention, {grouped && `${several(all, "alarm")}, `}
+        {several(critical, "critical", "critical")}
+      </span>
     </span>
   );
 }

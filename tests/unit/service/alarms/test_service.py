@@ -203,6 +203,37 @@ async def test_other_kinds_and_other_switches_are_alarms_of_their_own() -> None:
     assert len({one.id for one in found.alarms}) == 3
 
 
+async def test_those_that_began_at_once_are_a_group_and_stay_alarms_of_their_own() -> None:
+    world = World()
+    alone = await world.finds(world.storm(1, 0.1))
+    assert (alone.groups, alone.alarms[0].group, alone.open_causes) == ([], None, 1)
+    found = await world.finds(
+        *(world.storm(1, 0.1, f"leaf{number}") for number in range(1, 5)),
+        Finding(Subject("history_lost", "the history"), 1.0, "a gap"),
+    )
+    (group,) = found.groups
+    assert (group.kinds, group.level, group.alarm_count, group.open_count) == (["pfc_storm"], "warning", 4, 4)
+    assert (group.switches, group.switch_count) == (["leaf1", "leaf2", "leaf3", "leaf4"], 4)
+    assert [one.kind for one in found.alarms if one.group == group.id] == ["pfc_storm"] * 4
+    assert (found.warning, found.open_warning, found.open_causes) == (5, 5, 2)
+    in_group = [one.id for one in found.alarms if one.group]
+    assert world.alarms.acknowledge(in_group[0], "ann", None).group == group.id
+    await silenced(world, 60.0, kind="pfc_storm", switch="leaf2")
+    some = world.alarms.document(limit=99, ended=False, subjects=1)
+    assert (some.groups[0].open_count, some.open_warning, some.open_causes) == (2, 3, 2)
+    assert (some.groups[0].switches, some.groups[0].switch_count) == (["leaf1"], 4)
+    for alarm_id in in_group:
+        world.alarms.acknowledge(alarm_id, "ann", None)
+    all_known = world.alarms.document(limit=0, ended=False)
+    assert (all_known.groups, all_known.open_warning, all_known.open_causes) == ([], 1, 1)
+    ended = await world.finds(
+        *(world.storm(1, 0.0, f"leaf{number}") for number in range(1, 5)),
+        Finding(Subject("history_lost", "the history"), 0.0, "whole"),
+    )
+    assert len(ended.ended or []) == 5
+    assert (ended.groups, ended.open_causes, {one.group for one in ended.ended or []}) == ([], 0, {None})
+
+
 async def test_an_acknowledgement_is_kept_until_it_gets_worse() -> None:
     world = World()
     (alarm,) = (await world.finds(world.storm(1, 0.1))).alarms

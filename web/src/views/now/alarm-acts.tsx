@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import { ActButton } from "../../parts/act-button.tsx";
 import { act } from "../../service/acts.ts";
 import type { Alarm, Silence } from "../../service/documents.ts";
-import { when } from "../../format.ts";
-import { kindOf } from "./alarm-words.ts";
+import { count, when } from "../../format.ts";
+import { isKnown, kindOf } from "./alarm-words.ts";
 
 const LENGTHS = [
   { seconds: 3_600, name: "1 hour" },
@@ -42,6 +42,38 @@ export function Until({ one }: { one: Silence }) {
   );
 }
 
+// Of alarms that began at once: who looks after one looks after them all. Each is silenced by itself.
+export function SayAll({ of }: { of: readonly Alarm[] }) {
+  const [note, write] = useState("");
+  const [busy, work] = useState(false);
+  const open = of.filter((one) => !isKnown(one));
+  if (open.length === 0) return null;
+  const say = async () => {
+    work(true);
+    const done = await act(open.map(({ id }) => `/v1/alarms/${id}/ack`), { method: "POST", body: note ? { note } : {} });
+    work(false);
+    if (done) write("");
+  };
+  return (
+    <details class="say">
+      <summary>Acknowledge all</summary>
+      <form class="row" onSubmit={(event) => event.preventDefault()}>
+        <Note of={note} write={write} />
+        <ActButton disabled={busy} onClick={say}>Acknowledge {count(open.length)}</ActButton>
+      </form>
+    </details>
+  );
+}
+
+function Note({ of, write }: { of: string; write: (note: string) => void }) {
+  return (
+    <label>
+      Note
+      <input type="text" maxLength={500} value={of} onInput={(event) => write(event.currentTarget.value)} />
+    </label>
+  );
+}
+
 export function Say({ one }: { one: Alarm }) {
   const [note, write] = useState("");
   const [lasts, choose] = useState(LENGTHS[0]!.seconds);
@@ -61,10 +93,7 @@ export function Say({ one }: { one: Alarm }) {
     <details class="say">
       <summary>{one.acknowledged ? "Silence" : silenceable ? "Acknowledge or silence" : "Acknowledge"}</summary>
       <form class="row" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          Note
-          <input type="text" maxLength={500} value={note} onInput={(event) => write(event.currentTarget.value)} />
-        </label>
+        <Note of={note} write={write} />
         {!one.acknowledged && (
           <ActButton disabled={busy} onClick={() => say(`/v1/alarms/${one.id}/ack`, {})}>Acknowledge</ActButton>
         )}

@@ -2,12 +2,12 @@
 import { useState } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
 import { Status } from "../../parts/status.tsx";
-import type { Alarm, Alarms, Silences } from "../../service/documents.ts";
+import type { Alarm, AlarmGroup, Alarms, Silences } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, percent, perSecond, ratio, seconds, several, when } from "../../format.ts";
-import { Said, Say, Until } from "./alarm-acts.tsx";
-import { about, isKnown, members, silenced, title } from "./alarm-words.ts";
+import { Said, Say, SayAll, Until } from "./alarm-acts.tsx";
+import { about, aboutGroup, alone, groupTitle, isKnown, members, type Row, rowsOf, silenced, title } from "./alarm-words.ts";
 
 const FIRST = 5;
 
@@ -16,12 +16,12 @@ export function AlarmsPanel() {
   const silences = useLive<Silences>(looks.silences).value?.silences ?? [];
   const ended = found?.ended ?? [];
   if (!found || (found.alarms.length === 0 && ended.length === 0 && silences.length === 0)) return null;
-  const open = found.alarms.filter((one) => !isKnown(one));
-  const worst = open.some(({ level }) => level === "critical") ? "critical" : open.length ? "warning" : "calm";
+  const { open, known } = rowsOf(found);
+  const worst = found.open_critical ? "critical" : found.open_warning ? "warning" : "calm";
   return (
     <Panel id="alarms" title="Alarms" class={worst} note={<p id="alarms-note" role="status">{note(found)}</p>}>
       {found.alarms.length > 0 && (
-        <List id="alarms-now" label="Alarms now" of={[...open, ...found.alarms.filter(isKnown)]} />
+        <List id="alarms-now" label="Alarms now" of={[...open, ...known]} />
       )}
       {silences.length > 0 && (
         <details id="silences">
@@ -34,14 +34,15 @@ export function AlarmsPanel() {
       {ended.length > 0 && (
         <details id="alarms-ended">
           <summary>Ended alarms</summary>
-          <List label="Alarms that ended" of={ended} />
+          <List label="Alarms that ended" of={ended.map(alone)} />
         </details>
       )}
     </Panel>
   );
 }
 
-function note({ alarms, critical, warning, left_off: left, acknowledged, silenced: quiet }: Alarms): string {
+function note(found: Alarms): string {
+  const { alarms, critical, warning, left_off: left, acknowledged, silenced: quiet, open_causes: causes } = found;
   const total = critical + warning;
   return [
     ...(critical ? [`${count(critical)} critical`] : []),
@@ -49,18 +50,21 @@ function note({ alarms, critical, warning, left_off: left, acknowledged, silence
     ...(total ? [] : ["none now"]),
     ...(acknowledged ? [`${count(acknowledged)} acknowledged`] : []),
     ...(quiet ? [`${count(quiet)} silenced`] : []),
+    ...(causes && causes < found.open_critical + found.open_warning ? [`${several(causes, "cause")} to look for`] : []),
     ...(total > alarms.length ? [`the worst ${count(alarms.length)} shown`] : []),
     ...(left ? [`${count(left)} more without room`] : []),
   ].join(", ");
 }
 
-function List({ id, label, of }: { id?: string; label: string; of: readonly Alarm[] }) {
+function List({ id, label, of }: { id?: string; label: string; of: readonly Row[] }) {
   const [all, show] = useState(false);
   const more = of.length - FIRST;
   return (
     <>
       <ul id={id} class="alarms" aria-label={label}>
-        {(all ? of : of.slice(0, FIRST)).map((one) => <Row key={one.id} one={one} />)}
+        {(all ? of : of.slice(0, FIRST)).map(({ group, alarms }) =>
+          group ? <Together key={group.id} group={group} alarms={alarms} /> : <One key={alarms[0]!.id} one={alarms[0]!} />,
+        )}
       </ul>
       {more > 0 && (
         <button class="small" type="button" aria-expanded={all} onClick={() => show(!all)}>
@@ -79,7 +83,37 @@ const UNITS: Record<Alarm["unit"], (value: number | null) => string> = {
   yes: () => "",
 };
 
-function Row({ one }: { one: Alarm }) {
+function Together({ group, alarms }: { group: AlarmGroup; alarms: Alarm[] }) {
+  const known = group.open_count === 0;
+  const name = groupTitle(group);
+  const since = alarms.map((one) => one.since).sort()[0]!;
+  const left = group.alarm_count - group.open_count;
+  return (
+    <li class={known ? "known" : undefined}>
+      <Status tone={known ? "plain" : group.level} spoken={false}>{group.level}</Status>
+      <p>
+        <b>{name}</b>
+        <span class="quiet">{aboutGroup(group)}</span>
+      </p>
+      <div>
+        <p>
+          {group.sentence}. {!known && <span class="quiet">{alarms[0]!.look}</span>}
+        </p>
+        <SayAll of={alarms} />
+      </div>
+      <p class="quiet">
+        since {when(since)}
+        {left > 0 && ` · ${count(left)} acknowledged or silenced`}
+      </p>
+      <details class="each">
+        <summary>Each alarm of {name}</summary>
+        <List label={`Alarms of ${name}`} of={alarms.map(alone)} />
+      </details>
+    </li>
+  );
+}
+
+function One({ one }: { one: Alarm }) {
   const known = isKnown(one);
   const times = one.ended ? `${when(one.since)} to ${when(one.ended)}` : `since ${when(one.since)}`;
   const limit = one.threshold === null ? "" : UNITS[one.unit](one.threshold);
