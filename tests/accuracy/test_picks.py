@@ -5,6 +5,7 @@ What is not reached is expected to fail, strictly, with the number measured and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,13 @@ ALIKE = {
         "to 0.92, two of the replay to 0.83"
     ),
 }
-TIED = {
-    ("websearch-16", "latency"): (
-        "measured 0.086: the replay has three watermarks within 0.007 of each other where two of its seeds "
-        "differ by 0.05; their mice in one run of the packets differ by 0.08"
-    ),
-}
 
 
-def cases(names: Any, not_reached: dict[Any, str]) -> list[Any]:
+def cases(names: Sequence[str], not_reached: Mapping[str, str]) -> list[Any]:
     """Parameters; what is not reached fails strictly, for the reason given."""
     return [
         pytest.param(
-            *(name if isinstance(name, tuple) else (name,)),
+            name,
             marks=[pytest.mark.xfail(strict=True, reason=not_reached[name])] if name in not_reached else [],
         )
         for name in names
@@ -44,7 +39,7 @@ def cases(names: Any, not_reached: dict[Any, str]) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("problem", "policy"),
-    cases([(name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES], TIED),
+    [(name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES],
 )
 def test_the_watermark_picked_is_close_to_the_best(problem: str, policy: str) -> None:
     row = picks.picked(problem, POLICIES[policy])

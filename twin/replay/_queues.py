@@ -131,10 +131,10 @@ def serve(
     depth = queue.backlog + incoming - outgoing
     p = marking(0.5 * (queue.backlog + depth), kmin, kmax, pmax)
     queue.sent = outgoing
-    if p > 0.0:
-        queue.marked_at = step
     if queue.backlog == 0.0:
         begin_step(queue, now, step, incoming)
+    if p > 0.0 or queue.marks > 0.0:
+        queue.marked_at = step
     j = queue.head
     to_send = outgoing
     while j <= step:

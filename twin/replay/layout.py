@@ -239,7 +239,7 @@ QUEUE = np.dtype(
         ("head", INT),  # oldest arrival step not wholly sent
         ("until", INT),  # the last step for which arrivals are known
         ("busy", INT),  # listed in ``Work.busy``
-        ("marked_at", INT),  # the last step in which it marked
+        ("marked_at", INT),  # the last step in which bytes left of arrivals that it marked
         ("ending_first", INT),
         ("delay", INT),  # fixed
         ("sent_sum", FLOAT),  # these three inside the window
