@@ -81,6 +81,15 @@ TRAFFIC = MappingProxyType(
         "transfers one after the other": Live(
             _WIDE, "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB"
         ),
+        "incast over such transfers": Live(
+            _WIDE,
+            "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB,incast:14:each_bytes=64KB",
+        ),
+        "large transfers, vendor clocks": Live(
+            _WIDE,
+            "elephants-and-mice:0.1:elephants=8:per_receiver=2:elephant_bytes=20MB",
+            "vendor",
+        ),
     }
 )
 

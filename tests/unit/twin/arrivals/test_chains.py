@@ -65,6 +65,20 @@ def test_the_usual_pause_between_transfers_is_kept() -> None:
     assert found.gap_s == pytest.approx(60e-6, abs=10e-6)
 
 
+def of_pairs(count: int, start_s: NDArray[np.float64]) -> FlowArrivals:
+    every = of_pair(start_s, src="a0")
+    for number in range(1, count):
+        every = every.and_then(of_pair(start_s + 1e-4 * number, src=f"a{number}", seed=number + 1))
+    return every
+
+
+def test_a_pair_with_few_messages_is_judged_by_all() -> None:
+    """As in a short window: two transfers each of six pairs."""
+    assert len(chains_of(of_pairs(6, in_turn(2)))) == 6
+    lonely = of_pair(in_turn(2)).and_then(of_pairs(6, in_turn(2, pause_s=2e-3)))
+    assert chains_of(lonely) == frozenset()
+
+
 @pytest.mark.parametrize(
     "seen",
     [

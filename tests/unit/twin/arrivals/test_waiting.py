@@ -39,12 +39,12 @@ def test_transfers_of_a_chain_wait_in_a_replay_too() -> None:
 
 
 def test_transfers_too_few_for_a_chain_wait() -> None:
-    """Two of each of twelve pairs."""
-    few = follow_each_other(2)
-    every = few
-    for number in range(11):
-        every = every.and_then(replace(few, src_host=(f"other {number}",) * 2))
-    assert waiting_share(every, NICS) == pytest.approx(0.5)
+    """Two of each of three pairs, and one each of 18."""
+    every = follow_each_other(2)
+    for number in range(20):
+        more = follow_each_other(2 if number < 2 else 1)
+        every = every.and_then(replace(more, src_host=(f"other {number}",) * len(more)))
+    assert waiting_share(every, NICS) == pytest.approx(3 / 24)
 
 
 def test_messages_that_a_sender_begins_together_wait() -> None:
