@@ -96,6 +96,15 @@ class Loop:
         assert document["changes"], document["why"]
         return document
 
+    def tuned_for_other_traffic(self, known: str) -> dict[str, Any]:
+        """Traffic goes on until a round recommends a change, and another one than ``known``."""
+        while True:
+            until_s = self.lab.get("/status").json()["now_s"] + 0.006
+            assert self.lab.post("/advance", json={"until_s": until_s}).status_code == 200
+            document: dict[str, Any] = self.service.post("/v1/tune").json()
+            if document["changes"] and document["id"] != known:
+                return document
+
     def runs(self, switch: str = "leaf1") -> object:
         return self.lab.get(f"/switches/{switch}").json()["watermark"]
 
@@ -268,18 +277,12 @@ def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
             here = Loop(served, service, lab)
             assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
             rollout = terminal.json("approve", here.tuned()["id"], "--yes")["rollout"]["id"]
-            # Other traffic, as nothing may be better for what the first was made for.
-            assert lab.post("/advance", json={"until_s": 0.012}).status_code == 200
-            found = here.tuned()["id"]
+            found = here.tuned_for_other_traffic(rollout)["id"]
             terminal.json("rollback", rollout)
             assert "it is expired: " in refused(found)
 
-            older = found = here.tuned()["id"]
-            until_s = 0.012
-            while found == older:  # rounds that agree keep one answer
-                until_s += 0.006
-                assert lab.post("/advance", json={"until_s": until_s}).status_code == 200
-                found = here.tuned()["id"]
+            older = here.tuned()["id"]
+            found = here.tuned_for_other_traffic(older)["id"]
             assert "it is superseded" in refused(older)
 
             terminal.json("freeze")
