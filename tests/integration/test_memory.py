@@ -234,7 +234,8 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
         assert (told["frozen"], told["by"], told["at"]) == (True, None, None)
         assert "could not be read" in told["unknown"]
         assert here.metric("ecntwin_switches_frozen") == 1
-        file.write_bytes(whole)
+        with file.open("r+b") as kept:  # never cut short: the service reads it meanwhile
+            kept.write(whole)
 
         async def knows() -> bool:
             return bool(await got(here, "/v1/freeze") == frozen)
