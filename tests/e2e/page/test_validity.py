@@ -48,6 +48,7 @@ def test_nothing_is_offered_that_would_be_refused(browser: Browser, example: Pat
         expect(page.get_by_role("button", name="Approve")).to_be_disabled()
         other.put("/v1/freeze", json={"frozen": False}, timeout=PATIENCE_S).raise_for_status()
         expect(page.locator(".blocked")).to_have_count(0)
+        expect(page.locator("#frozen")).to_have_text("Not frozen")  # read by a request of its own
 
         page.get_by_role("button", name="Approve").click()
         expect(page.locator("#ask-facts")).to_contain_text("Predicted score gained")
