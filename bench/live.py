@@ -47,9 +47,8 @@ from twin.workers.pool import Workers, make_workers
 
 SEED = 1
 SAMPLING = 1 / 64
-WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.25, 0.42
+WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.45, 0.42
 PERIOD_NS, N_PERIODS = 1_000_000, 100
-LENGTHS_S = (0.0, TuningSettings().long_moment_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,6 @@ class Judged:
     the best of ``STATICS``.
     """
 
-    traffic: str
     answer: RoundResult
     gain: float
     best_static: Watermark
@@ -160,11 +158,14 @@ def states(live: Live) -> Iterator[NetworkState]:
             window.add(batch)
 
 
-def round_on(live: Live, seen: Sequence[NetworkState], long_s: float, workers: Workers) -> RoundResult:
+def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> RoundResult:
     """A round of the service's defaults on the last state, as if one had run on each before."""
     defaults = TuningSettings()
     kept = Moments(
-        defaults.moments, moment_s=defaults.moment_s, long_s=long_s, over_s=defaults.moments_over_s
+        defaults.moments,
+        moment_s=defaults.moment_s,
+        long_s=defaults.long_moment_s,
+        over_s=defaults.moments_over_s,
     )
     ask = Ask(
         fabric=FabricFacts(dcqcn=preset(live.dcqcn)),
@@ -178,13 +179,13 @@ def round_on(live: Live, seen: Sequence[NetworkState], long_s: float, workers: W
         kept.saw(state, at_s)
         extent = kept.extent(state, waiting_share(state.arrivals, state.topology.nic_bytes_per_s))
         found = rebuilt(state, ask.fabric, VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
-        kept.keep(found.scenario, extent.look_s, state, at_s)
+        kept.keep(found.scenario, extent, state, at_s)
     kept.saw(last, len(before))
     return run_round(last, ask, lambda _: VENDOR_DEFAULT, workers=workers, moments=kept)
 
 
-def judged(name: str, long_s: Sequence[float], workers: Workers) -> list[Judged]:
-    """Rounds that let their leaders run on moments of each length, held against packets."""
+def judged(name: str, workers: Workers) -> Judged:
+    """A round on this traffic, held against packets."""
     live = TRAFFIC[name]
     now = by_packets(live, VENDOR_DEFAULT)
 
@@ -193,20 +194,16 @@ def judged(name: str, long_s: Sequence[float], workers: Workers) -> list[Judged]
 
     statics = {watermark: gain(watermark) for watermark in STATICS}
     best = max(statics, key=statics.__getitem__)
-    found, seen = [], list(states(live))
-    for length_s in long_s:
-        answer = round_on(live, seen, length_s, workers)
-        chosen = answer.recommendation
-        won = gain(chosen.watermark) if chosen.changes else 0.0
-        found.append(Judged(name, answer, won, best, statics[best]))
-    return found
+    answer = round_on(live, list(states(live)), workers)
+    chosen = answer.recommendation
+    return Judged(answer, gain(chosen.watermark) if chosen.changes else 0.0, best, statics[best])
 
 
 def measure() -> Iterable[Figure]:
     """The figures of ``make bench``."""
     workers = make_workers(2)
     for name in TRAFFIC:
-        (one,) = judged(name, [TuningSettings().long_moment_s], workers)
+        one = judged(name, workers)
         yield Figure(
             f"live rounds, {name}: gain predicted beyond what packets show",
             one.predicted - one.gain,
@@ -219,23 +216,21 @@ def measure() -> Iterable[Figure]:
 def main(names: Sequence[str]) -> None:
     """Prints the table."""
     table = Table(
-        "traffic", "leaders run on", "recommended", "predicted", "by packets", "best static", "its gain",
-        box=box.MARKDOWN,
-    )  # fmt: skip
+        "traffic", "recommended", "predicted", "by packets", "best static", "its gain", box=box.MARKDOWN
+    )
     workers = make_workers(2)
     console = Console(width=170)
     for name in names:
-        for length_s, one in zip(LENGTHS_S, judged(name, LENGTHS_S, workers), strict=True):
-            answer = one.answer.recommendation
-            table.add_row(
-                name,
-                f"{1e3 * length_s:g} ms" if length_s else "as all",
-                str(answer.watermark) if answer.changes else "stand still",
-                f"{one.predicted:+.3f} ± {one.error:.3f}" if answer.changes else "",
-                f"{one.gain:+.3f}",
-                str(one.best_static),
-                f"{one.best_static_gain:+.3f}",
-            )
+        one = judged(name, workers)
+        answer = one.answer.recommendation
+        table.add_row(
+            name,
+            str(answer.watermark) if answer.changes else "stand still",
+            f"{one.predicted:+.3f} ± {one.error:.3f}" if answer.changes else "",
+            f"{one.gain:+.3f}",
+            str(one.best_static),
+            f"{one.best_static_gain:+.3f}",
+        )
     console.print(table)
 
 

@@ -250,8 +250,9 @@ class TuningSettings(Section):
 
     Candidates are judged over ``moments`` windows of ``moment_s`` seconds (longer where few reports arrive)
     from the last ``moments_over_s``, as long as traffic stays the same; 1: over the newest window alone. The
-    best then run on ``long_moment_s`` of up to four of them, which decide: what a watermark costs elephants
-    shows in full only as they pile up. Not where messages wait for others, as a collective's do.
+    best then run on the newest in a row, up to ``long_moment_s`` of each and four times as much together,
+    which decides: what a watermark costs elephants shows in full only as they pile up. Not where messages
+    wait for others, as a collective's do.
     A round takes about ``budget_s`` on two cores: where all of a fabric of 128 hosts or more would take
     longer, candidates are compared on slices of it, and only the best on the whole.
     """

@@ -173,7 +173,7 @@ class TuningLoop:
                 ),
             )
             if result.recommendation.verdict.kind is not VerdictKind.UNCALIBRATED:
-                self.moments.keep(result.scenario, result.look_s, state, self.clock_s())
+                self.moments.keep(result.scenario, result.extent, state, self.clock_s())
         except Exception as error:
             self._failed(error)
             if isinstance(error, (TwinError, TelemetryError)):

@@ -3,7 +3,7 @@
 One window of some milliseconds says little of heavy-tailed traffic: on unchanging traffic the answer would
 change from round to round. So the replayed part of earlier windows is kept, spread over some minutes, for as
 long as load, classes and fan-in stay what they were. Candidates are compared over the beginning of each, and
-the best then over all of the newest: what a watermark costs elephants shows in full only as they pile up.
+the best then over the newest in a row: what a watermark costs elephants shows in full only as they pile up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Self
 
 import numpy as np
@@ -20,8 +21,10 @@ from telemetry.settings import NS_PER_S
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import EgressPort
 from twin.arrivals.from_telemetry import REPLAY_S
+from twin.arrivals.in_a_row import begun_bytes, in_a_row
 from twin.arrivals.waiting import MOST_WAITING
 from twin.scenario import Scenario
+from twin.search.looks import LEAST_LONG
 from twin.units import bytes_text, percent_text
 
 # Within these, and within half as much again as kept moments differ, traffic is the same.
@@ -29,7 +32,8 @@ _SAME_RATIO = math.log(2.0)
 _SAME_SHARES = 0.35
 _FEW_MOMENTS = 3  # fewer show little of how much they differ: twice as much is allowed then
 _LEAST_REPORTS = 1_000
-_LONG, MOST_LONG = 2.0, 4  # times as long as what all candidates are compared over; moments of that length
+LONG_MOMENTS = 4  # in a row, of the length set
+LEAST_BEGUN = 0.85  # of the bytes delivered, in messages that begin in their moment: others last longer
 _Name = tuple[str, str | None, str, int]
 _CLASS_WORDS = {
     FlowClass.ELEPHANT: "elephants",
@@ -96,38 +100,37 @@ class Regime:
 class Moment:
     """The replayed part of one window: ``at_s`` by the service's clock, the rest by telemetry's.
 
-    Candidates are compared over its first ``look_s`` seconds.
+    Candidates are compared over its first ``look_s`` seconds. It ``goes_on`` where messages do not wait for
+    others, so that a longer look is one at what would have happened. ``delivered_bytes`` on the wire.
     """
 
     scenario: Scenario
     at_s: float
     end_ns: int
     look_s: float
+    goes_on: bool
+    delivered_bytes: float
 
     @property
     def begin_ns(self) -> int:
         return self.end_ns - round(self.scenario.duration_s * NS_PER_S)
 
-    @property
-    def is_long(self) -> bool:
-        """Whether it is worth a second look."""
-        return self.scenario.duration_s >= _LONG * self.look_s
-
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Candidates are compared over the first ``look_s`` seconds of one of ``length_s``; None: over all of
-    as much as a round replays alone.
+    """Candidates are compared over the first ``look_s`` seconds of a moment of ``length_s``; None: over all
+    of as much as a round replays alone. Where it ``goes_on``, the leaders run for longer.
     """
 
     look_s: float | None
     length_s: float | None
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a round judges on, the newest first: candidates over ``moments``, the leaders then over ``long``
-    stretches of the newest of them, if any; ``traffic_s`` seconds together.
+    """What a round judges on, the newest first: candidates over ``moments``, the leaders then over ``long``,
+    if any: the newest in a row, or each for itself. ``traffic_s`` seconds together.
     """
 
     moments: tuple[Scenario, ...]
@@ -171,9 +174,8 @@ class Moments:
         free_s = (state.window_end_ns - max(before)) / NS_PER_S if before else math.inf
         shown_s = state.duration_s - float(state.arrivals.start_s.min(initial=state.duration_s))
         long_s = min(self._long_s, free_s, shown_s)
-        if long_s <= look_s:
-            return Extent(look_s, look_s)
-        return Extent(look_s, look_s if waiting is None or waiting > MOST_WAITING else long_s)
+        goes_on = self._long_s > 0.0 and waiting is not None and waiting <= MOST_WAITING
+        return Extent(look_s, max(look_s, long_s) if goes_on else look_s, goes_on)
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:
         """Drops what is too old, and everything where the traffic changed: then says how."""
@@ -186,13 +188,13 @@ class Moments:
         self._regimes.append((now_s, regime))
         return changed
 
-    def to_judge(self, newest: Scenario, look_s: float | None, state: NetworkState) -> Judged:
+    def to_judge(self, newest: Scenario, extent: Extent, state: NetworkState) -> Judged:
         """``newest``, of the window of ``state``, and earlier moments, on common ports.
 
         All monitor what ``newest`` monitors. Left out are moments whose declared ports are no longer as they
         were; rates of a discovered topology are estimates: the newest count.
         """
-        this = self._moment(newest, look_s, state, 0.0)
+        this = _moment(newest, extent, state, 0.0)
         left_s = self._count * self._moment_s - this.look_s
         ports = _named(newest.ports)
         chosen = [this]
@@ -209,13 +211,30 @@ class Moments:
         place = {name: at for at, name in enumerate(ports)}
         whole = [_on_ports(one.scenario, every, place, newest.monitored) for one in chosen]
         looks = tuple(scenario.until(one.look_s) for scenario, one in zip(whole, chosen, strict=True))
-        long = [at for at, one in enumerate(chosen) if one.is_long and this.is_long][:MOST_LONG]
-        traffic_s = sum((whole if at in long else looks)[at].duration_s for at in range(len(chosen)))
-        return Judged(looks, traffic_s, tuple(whole[at] for at in long))
+        n_long, long = self._long(chosen, whole)
+        traffic_s = sum(one.duration_s for one in (*long, *looks[n_long:]))
+        return Judged(looks, traffic_s, long)
 
-    def keep(self, scenario: Scenario, look_s: float | None, state: NetworkState, now_s: float) -> None:
+    def _long(self, chosen: Sequence[Moment], whole: Sequence[Scenario]) -> tuple[int, tuple[Scenario, ...]]:
+        """What the leaders run on: of how many moments, and these in a row, or where that would leave out too
+        much, each for itself.
+        """
+        going_on = list(takewhile(lambda one: one.goes_on, chosen))
+        ends_s = np.cumsum([one.scenario.duration_s for one in going_on])
+        count = int(np.searchsorted(ends_s, LONG_MOMENTS * self._long_s * (1 - 1e-9)))
+        going_on = going_on[: count + 1]
+        later = going_on[1:]
+        begun = sum(begun_bytes(one.scenario) for one in later)
+        if begun >= LEAST_BEGUN * sum(one.delivered_bytes for one in later):
+            long: tuple[Scenario, ...] = (in_a_row(whole[: len(going_on)]),) if going_on else ()
+        else:
+            long = tuple(whole[: len(going_on)])
+        worth_it = all(one.duration_s >= LEAST_LONG * chosen[0].look_s for one in long)
+        return (len(going_on), long) if worth_it else (0, ())
+
+    def keep(self, scenario: Scenario, extent: Extent, state: NetworkState, now_s: float) -> None:
         """Adds a round's newest moment, instead of one it overlaps; thins out where they are dense."""
-        new = self._moment(scenario, look_s, state, now_s)
+        new = _moment(scenario, extent, state, now_s)
         self._kept = [one for one in self._kept if one.end_ns <= new.begin_ns]
         self._kept.append(new)
         if len(self._kept) > self._count:
@@ -225,10 +244,17 @@ class Moments:
             ]
             del self._kept[min(gaps)[1] if gaps else 0]
 
-    @staticmethod
-    def _moment(scenario: Scenario, look_s: float | None, state: NetworkState, now_s: float) -> Moment:
-        length_s = scenario.duration_s
-        return Moment(scenario, now_s, state.window_end_ns, min(look_s or length_s, length_s))
+
+def _moment(scenario: Scenario, extent: Extent, state: NetworkState, at_s: float) -> Moment:
+    length_s = scenario.duration_s
+    return Moment(
+        scenario,
+        at_s,
+        state.window_end_ns,
+        min(extent.look_s or length_s, length_s),
+        extent.goes_on,
+        float(state.arrivals.sent_bytes.sum()) * length_s / state.duration_s,
+    )
 
 
 def _named(ports: Sequence[EgressPort]) -> dict[_Name, EgressPort]:

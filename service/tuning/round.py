@@ -77,7 +77,7 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class RoundResult:
     """``scenario`` is the newest moment of traffic, of ``n_moments`` that last ``traffic_s`` together;
-    candidates were compared over its first ``look_s``.
+    ``extent`` says how much of it.
 
     ``measured_queue_bytes`` is over the newest moment, ``predicted_queue_bytes`` the incumbent's there; None
     where nothing was measured or predicted.
@@ -86,7 +86,7 @@ class RoundResult:
     recommendation: Recommendation
     state: NetworkState
     scenario: Scenario
-    look_s: float | None
+    extent: Extent
     n_moments: int
     traffic_s: float
     predicted_queue_bytes: float | None
@@ -169,7 +169,7 @@ def run_round(
     judged = (
         Judged((found.scenario,), found.scenario.duration_s)
         if moments is None or found.failure is not None
-        else moments.to_judge(found.scenario, extent.look_s, state)
+        else moments.to_judge(found.scenario, extent, state)
     )
     newest, *earlier = judged.moments
     problem = TuningProblem(
@@ -197,7 +197,7 @@ def run_round(
         recommendation=answer,
         state=state,
         scenario=found.scenario,
-        look_s=extent.look_s,
+        extent=extent,
         n_moments=len(problem.moments),
         traffic_s=judged.traffic_s,
         predicted_queue_bytes=predicted if predicted is not None and math.isfinite(predicted) else None,

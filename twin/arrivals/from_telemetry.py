@@ -22,7 +22,7 @@ MOST_WARM_UP = 0.5  # where running flows carry most bytes: their α takes τ′
 _SPEED_UP = 2.0  # without a mark a flow never speeds up: one that ran before starts above its average
 _QUEUES_FROM = 0.01
 _NEARLY_FULL = 0.8
-_RUNNING_FROM_S = 1e-9  # flows that start this early ran before
+RUNNING_FROM_S = 1e-9  # flows that start this early in a replay ran before it
 
 
 def scenario_from_state(
@@ -55,7 +55,7 @@ def scenario_from_state(
         arrivals = linked.arrivals
     running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)
     average = arrivals.sent_bytes / running_s
-    before = arrivals.start_s <= max(begin_s, _RUNNING_FROM_S)
+    before = arrivals.start_s <= max(begin_s, RUNNING_FROM_S)
     # What an earlier flow still had to send when the replay begins, at its average rate.
     left = np.where(
         before, arrivals.wire_bytes - average * np.maximum(begin_s - arrivals.start_s, 0.0), np.inf
@@ -155,7 +155,7 @@ def _warm_up(
 
 def _resumed(before: NDArray[np.bool_], start_s: NDArray[np.float64], begin_s: float) -> NDArray[np.bool_]:
     """Whether each flow was already sending when the replay begins."""
-    return np.asarray(before & ((start_s < begin_s) | (start_s <= _RUNNING_FROM_S)))
+    return np.asarray(before & ((start_s < begin_s) | (start_s <= RUNNING_FROM_S)))
 
 
 def _congested(state: NetworkState) -> tuple[int, ...]:

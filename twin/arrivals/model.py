@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
 from twin.arrivals.bursts import alike, companions, evened, members, started_together
+from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
 
 MANY_SAMPLES = 16  # the size is known to a quarter
@@ -26,7 +27,6 @@ _TOGETHER_S = 3e-6
 _MOST_COMPARED = 50_000
 _GOLDEN = (5**0.5 - 1) / 2
 _LEAST_ROOM = 0.1
-_RUNNING_FROM_S = 1e-9
 _FIRST_BEND, _LAST_BEND = 4.0, 1e-3
 _LEAST_BURST_PACKETS = 16  # smaller ones make no queue, together or not
 _BURST_S, _LARGER_BURSTS = 40e-6, 8.0  # sent sooner than a CNP comes: nothing slows such a burst down
@@ -90,7 +90,7 @@ def modelled(
     """
     spacing = usual_spacing(arrivals)
     rng = np.random.default_rng(0)
-    before = arrivals.start_s <= max(since_s, _RUNNING_FROM_S)
+    before = arrivals.start_s <= max(since_s, RUNNING_FROM_S)
     apart = arrivals
     if bursts is not None:
         apart = arrivals.take(np.flatnonzero(~bursts.member | (before & (arrivals.last_s >= since_s))))
@@ -151,10 +151,10 @@ def _modelled_apart(
     _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & (seen.start_s > since_s)), fit, rng)
     nic, first_s = first_samples(seen, nic_bytes_per_s)
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
-    running = seen.start_s <= max(since_s, _RUNNING_FROM_S)
-    start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * _RUNNING_FROM_S))
+    running = seen.start_s <= max(since_s, RUNNING_FROM_S)
+    start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * RUNNING_FROM_S))
     for batch, began_s in batches(seen, first_s, running):
-        start[batch] = max(began_s, since_s + 2 * _RUNNING_FROM_S)
+        start[batch] = max(began_s, since_s + 2 * RUNNING_FROM_S)
         ended = batch[finite[batch]]
         if alike(seen.n_samples[ended]):
             wire[ended] = wire[ended].mean()
@@ -193,7 +193,7 @@ def _modelled_bursts(
     size, messages = float(fit.size_bytes[0]), float(fit.messages[0])
     unseen_of_seen = float(fit.unseen[0]) / (messages - float(fit.unseen[0]))
     nic, first_s = first_samples(seen, nic_bytes_per_s)
-    begins = np.maximum(first_s - size / (seen.n_samples + 1) / nic, since_s + 2 * _RUNNING_FROM_S)
+    begins = np.maximum(first_s - size / (seen.n_samples + 1) / nic, since_s + 2 * RUNNING_FROM_S)
     seen = replace(
         seen, wire_bytes=np.full(len(seen), size), start_s=begins, sent_bytes=np.full(len(seen), size)
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from twin.prediction import Prediction
-from twin.scenario import Scenario, packet_hops
+from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.gain import MOMENTS_TELL
 from twin.search.problem import SearchSettings
 from twin.search.runs import Rung
@@ -32,6 +32,7 @@ SLICE_FLOWS = 200  # ... and flows: a 99th percentile of fewer says nothing
 # clocks) to 5 (NIC vendors') at 1 024 hosts. A constant, so that answers do not depend on the machine.
 HOP_S = 4e-9
 CORES = 2
+LEAST_LONG = 2.0  # times as long as what all candidates are compared over
 OWN_SHARE = 0.95  # of the waiting at ports of their own, at least: below, slices misjudge (ADR 0015)
 SEARCH_SHARE, WHOLE_SHARE = 0.5, 0.25  # of the budget; the second engine and the recordings take the rest
 
@@ -103,20 +104,30 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
 
 
 def long_moments(
-    long: Sequence[Scenario], settings: SearchSettings
+    long: Sequence[Scenario], settings: SearchSettings, look_s: float
 ) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
-    """As many of the newest ``long`` moments as the budget allows the leaders to run on, and a note of it."""
+    """As much of the ``long`` moments as the budget allows the leaders to run on, and a note of it.
+
+    The first come first, the last is cut short; less than twice the ``look_s`` of all candidates says
+    nothing new.
+    """
     if not long:
         return (), ()
     # Leaders run before the second draw and after it, until the best is among those that ran.
-    each_s = np.cumsum(4 * settings.leaders * np.array(_work_s(long)))
-    count = int(np.count_nonzero(each_s <= WHOLE_SHARE * CORES * settings.budget_s))
-    if not count:
+    left = WHOLE_SHARE * CORES * settings.budget_s / (4 * settings.leaders * HOP_S)
+    found: list[Scenario] = []
+    for one in long:
+        length_s = affordable_s(one, left)
+        if length_s < LEAST_LONG * look_s:
+            break
+        found.append(one.until(length_s))
+        left -= packet_hops(one, length_s)
+    if not found:
         return (), (
             "Elephants may pile up more than predicted: long moments would take longer than the budget.",
         )
-    ran = duration_text(sum(one.duration_s for one in long[:count]))
-    return tuple(long[:count]), (f"The leaders ran on {ran} of traffic, which decided.",)
+    ran = duration_text(sum(one.duration_s for one in found))
+    return tuple(found), (f"The leaders ran on {ran} of traffic, which decided.",)
 
 
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:

@@ -22,9 +22,9 @@ class TuningProblem:
     """A scenario, the watermark that runs on it now, and the base the draws are biased around.
 
     ``earlier`` are other moments of the same fabric's traffic, the newest first, with the same ports and
-    monitored ports: candidates are judged over all of them. ``long`` are longer stretches of some moments,
-    the newest first: the leaders run on these too, and they decide. ``standing`` is what was recommended
-    before: it stays the answer until another is surely better by the margin.
+    monitored ports: candidates are judged over all of them. ``long`` are longer stretches of traffic, the
+    newest first: the leaders run on these too, and they decide. ``standing`` is what was recommended before:
+    it stays the answer until another is surely better by the margin.
     ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
     ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` are passed on with the
     recommendation. ``unlike``: why the scenario is not like the network, so that nothing can be recommended.

@@ -87,7 +87,11 @@ def tune(
         parts = [slices] if slices else split_moments(problem.moments, settings.max_parts)
         scenarios = [scenario for moments in parts for scenario in moments]
         # Parts would each need their own.
-        long, note = long_moments(problem.long, settings) if len(parts) == 1 and not slices else ((), ())
+        long, note = (
+            long_moments(problem.long, settings, problem.scenario.duration_s)
+            if len(parts) == 1 and not slices
+            else ((), ())
+        )
         with shipped([*scenarios, *long]) as part_files:
             if long:
                 looks = replace(looks, notes=(*looks.notes, *note))

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tuning.moments import MOST_LONG, Extent, Moments, Regime
+from service.tuning.moments import LEAST_BEGUN, LONG_MOMENTS, Extent, Judged, Moments, Regime
 from telemetry.state import FlowClass, Incast, NetworkState
 from tests.unit.service.tuning.rounds import state
 from tests.unit.twin.fabrics import star
+from twin.arrivals.in_a_row import begun_bytes
+from twin.scenario import Scenario
 
 NS = 1_000_000_000
 WINDOW = state()
+WHOLE = Extent(None, None)
 
 
 def window(end_s: float, *, load: float = 1.0, mice: float = 0.5, fan_in: int = 2) -> NetworkState:
@@ -37,14 +40,14 @@ def moments(count: int = 4, **given_: float) -> Moments:
 
 def ends_of(kept: Moments, end_s: float = 1e6) -> list[float]:
     """When the moments end that a round at ``end_s`` looks at beside its own, told by their names."""
-    judged = kept.to_judge(star([(0, 1)]), None, window(end_s))
+    judged = kept.to_judge(star([(0, 1)]), WHOLE, window(end_s))
     return [float(one.name) for one in judged.moments[1:]]
 
 
 def after(kept: Moments, *ends_s: float) -> Moments:
     for end_s in ends_s:
         kept.saw(window(end_s), end_s)
-        kept.keep(star([(0, 1)], name=str(end_s)), None, window(end_s), end_s)
+        kept.keep(star([(0, 1)], name=str(end_s)), WHOLE, window(end_s), end_s)
     return kept
 
 
@@ -83,13 +86,13 @@ def test_a_round_does_not_look_at_what_overlaps_its_own() -> None:
 def test_all_moments_monitor_the_newest_ports() -> None:
     kept = after(moments(), 10, 20)
     newest = replace(star([(0, 1)]), monitored=(9,))
-    assert {one.monitored for one in kept.to_judge(newest, None, window(30)).moments} == {(9,)}
+    assert {one.monitored for one in kept.to_judge(newest, WHOLE, window(30)).moments} == {(9,)}
 
 
 def test_moments_that_show_other_ports_come_on_those_of_all() -> None:
     kept = moments()
-    kept.keep(star([(5, 6)], n_hosts=7, name="wide"), None, window(10), 10)
-    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), None, window(30)).moments
+    kept.keep(star([(5, 6)], n_hosts=7, name="wide"), WHOLE, window(10), 10)
+    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), WHOLE, window(30)).moments
     assert narrow.ports == wide.ports
     assert narrow.ports[:8] == star([(1, 2)], n_hosts=4).ports
     crossed = [
@@ -103,9 +106,9 @@ def test_moments_of_another_topology_are_left_out() -> None:
     kept = after(moments(), 10)
     slower = star([(0, 1)])
     slower = replace(slower, ports=tuple(replace(port, rate_bytes_per_s=1e9) for port in slower.ports))
-    (alone,) = kept.to_judge(slower, None, window(30)).moments
+    (alone,) = kept.to_judge(slower, WHOLE, window(30)).moments
     assert alone.ports == slower.ports
-    found = kept.to_judge(slower, None, replace(window(30), topology_declared=False)).moments
+    found = kept.to_judge(slower, WHOLE, replace(window(30), topology_declared=False)).moments
     assert [one.ports for one in found] == [slower.ports] * 2
 
 
@@ -116,7 +119,7 @@ def test_the_seconds_replayed_are_bounded() -> None:
 
 def test_few_reports_and_endless_flows_need_longer() -> None:
     kept = moments(moment_s=0.001)
-    kept.keep(star([(0, 1)]), None, window(WINDOW.window_start_ns / NS - 1), 0.0)
+    kept.keep(star([(0, 1)]), WHOLE, window(WINDOW.window_start_ns / NS - 1), 0.0)
     dense = replace(
         WINDOW, n_reports=10**9, arrivals=replace(WINDOW.arrivals, wire_bytes=np.ones(len(WINDOW.arrivals)))
     )
@@ -135,32 +138,70 @@ class TestLongMoments:
 
     def kept(self) -> Moments:
         kept = moments(moment_s=0.001, long_s=0.008)
-        kept.keep(star([(0, 1)]), None, window(WINDOW.window_start_ns / NS - 1), 0.0)
+        kept.keep(star([(0, 1)]), WHOLE, window(WINDOW.window_start_ns / NS - 1), 0.0)
         return kept
 
     @pytest.mark.parametrize(("waiting", "length_s"), [(0.2, 0.008), (0.8, 0.001), (None, 0.001)])
     def test_only_where_large_messages_are_known_not_to_wait(
         self, waiting: float | None, length_s: float
     ) -> None:
-        assert self.kept().extent(self.BUSY, waiting) == Extent(0.001, length_s)
+        assert self.kept().extent(self.BUSY, waiting) == Extent(0.001, length_s, length_s > 0.001)
 
     def test_they_do_not_reach_back_to_the_moment_before(self) -> None:
         kept = moments(moment_s=0.001, long_s=10.0)
-        kept.keep(star([(0, 1)]), None, window(WINDOW.window_end_ns / NS - 0.004), 0.0)
+        kept.keep(star([(0, 1)]), WHOLE, window(WINDOW.window_end_ns / NS - 0.004), 0.0)
         found = kept.extent(self.BUSY, 0.0)
-        assert found == Extent(0.001, pytest.approx(0.004, rel=1e-3))
+        assert found == Extent(0.001, pytest.approx(0.004, rel=1e-3), True)
 
-    def test_all_candidates_see_their_start_and_the_leaders_the_newest(self) -> None:
+    @staticmethod
+    def judged(begun: float, extent: Extent, *, n_moments: int = 6) -> Judged:
+        """What a round judges on where messages that begin in a moment carry this share of its bytes."""
+
+        def of(end_s: float) -> tuple[Scenario, NetworkState]:
+            scenario, seen = star([(0, 1), (2, 1)], name=str(end_s)), window(end_s)
+            sent = begun_bytes(scenario) / begun * seen.duration_s / scenario.duration_s
+            arrivals = replace(
+                seen.arrivals, sent_bytes=np.full(len(seen.arrivals), sent / len(seen.arrivals))
+            )
+            return scenario, replace(seen, arrivals=arrivals)
+
         kept = moments(8, moment_s=0.005, long_s=0.02)
-        for end_s in (10, 20, 30, 40, 50):
-            kept.keep(star([(0, 1)], name=str(end_s)), 0.005, window(end_s), end_s)
-        judged = kept.to_judge(star([(0, 1)], name="60"), 0.005, window(60))
+        for end_s in range(10, 10 * n_moments, 10):
+            scenario, seen = of(end_s)
+            kept.keep(scenario, extent, seen, end_s)
+        scenario, seen = of(10 * n_moments)
+        return kept.to_judge(scenario, extent, seen)
+
+    def test_all_candidates_see_their_start_and_the_leaders_the_newest_in_a_row(self) -> None:
+        judged = self.judged(1.01 * LEAST_BEGUN, Extent(0.005, 0.02, goes_on=True))
         assert [one.duration_s for one in judged.moments] == [0.005] * 6
-        assert [one.name for one in judged.long] == ["60", "50", "40", "30"]
-        assert [one.duration_s for one in judged.long] == [0.02] * MOST_LONG
+        (long,) = judged.long
+        assert long.name == "60"
+        assert long.duration_s == pytest.approx(LONG_MOMENTS * 0.02)
+        assert long.flows.src == ("h0", "h2", "h2", "h2", "h2")
         assert judged.traffic_s == pytest.approx(4 * 0.02 + 2 * 0.005)
-        short = kept.to_judge(star([(0, 1)], name="60"), 0.02, window(60))
-        assert short.long == (), "the newest is not long"
+
+    def test_each_for_itself_where_most_began_before(self) -> None:
+        judged = self.judged(0.99 * LEAST_BEGUN, Extent(0.005, 0.02, goes_on=True))
+        assert [one.name for one in judged.long] == ["60", "50", "40", "30"]
+        assert [one.duration_s for one in judged.long] == [0.02] * 4
+        assert judged.traffic_s == pytest.approx(4 * 0.02 + 2 * 0.005)
+
+    def test_short_moments_in_a_row_are_long(self) -> None:
+        (long,) = self.judged(1.0, Extent(0.02, 0.02, goes_on=True), n_moments=2).long
+        assert long.duration_s == pytest.approx(0.04)
+
+    @pytest.mark.parametrize(
+        ("begun", "extent"),
+        [
+            (1.0, Extent(0.005, 0.02)),  # its messages wait for others
+            (0.5, Extent(0.02, 0.02, goes_on=True)),
+        ],
+    )
+    def test_not_where_they_would_show_nothing_new(self, begun: float, extent: Extent) -> None:
+        judged = self.judged(begun, extent)
+        assert judged.long == ()
+        assert judged.traffic_s == pytest.approx(sum(one.duration_s for one in judged.moments))
 
 
 class TestAChangeOfTraffic:
@@ -184,7 +225,7 @@ class TestAChangeOfTraffic:
         for end_s in range(10, 300, 5):
             swing = window(end_s, load=float(rng.lognormal(0.0, 0.2)), mice=float(rng.uniform(0.35, 0.65)))
             assert kept.saw(swing, end_s) is None
-            kept.keep(star([(0, 1)]), None, swing, end_s)
+            kept.keep(star([(0, 1)]), WHOLE, swing, end_s)
 
     def test_is_not_seen_where_traffic_always_swings(self) -> None:
         kept = moments(8)
@@ -192,7 +233,7 @@ class TestAChangeOfTraffic:
             swing = window(end_s, load=(1.0, 3.0)[place % 2])
             changed = kept.saw(swing, end_s)
             assert changed is None, (place, changed)
-            kept.keep(star([(0, 1)]), None, swing, end_s)
+            kept.keep(star([(0, 1)]), WHOLE, swing, end_s)
 
     @given(
         st.lists(

@@ -132,16 +132,29 @@ class TestPlan:
 
 
 class TestLongMoments:
-    def test_as_many_as_the_budget_allows_the_leaders(self, large: Scenario) -> None:
+    @staticmethod
+    def paid_for(large: Scenario, count: float) -> SearchSettings:
+        """A budget that pays for the leaders on so many of these moments."""
         each_s = 4 * SETTINGS.leaders * HOP_S * packet_hops(large, large.duration_s)
-        for count in (4, 2, 0):
-            settings = replace(SETTINGS, budget_s=(count + 0.5) * each_s / (WHOLE_SHARE * CORES))
-            kept, (note,) = long_moments([large] * 4, settings)
-            assert len(kept) == count
-            assert ("decided" if kept else "longer than the budget") in note
+        return replace(SETTINGS, budget_s=count * each_s / (WHOLE_SHARE * CORES))
+
+    @pytest.mark.parametrize("count", [4, 2, 0])
+    def test_as_many_as_the_budget_allows_the_leaders(self, large: Scenario, count: int) -> None:
+        found, (note,) = long_moments([large] * 4, self.paid_for(large, count + 0.01), 0.1 * large.duration_s)
+        assert found == (large,) * count
+        assert ("decided" if count else "longer than the budget") in note
+
+    def test_the_last_is_cut_short(self, large: Scenario) -> None:
+        first, last = long_moments([large] * 4, self.paid_for(large, 1.5), 0.1 * large.duration_s)[0]
+        assert first == large
+        assert 0.4 < last.duration_s / large.duration_s < 0.8
+
+    def test_one_hardly_longer_than_what_all_candidates_saw_is_left_out(self, large: Scenario) -> None:
+        found, _ = long_moments([large] * 4, self.paid_for(large, 1.5), 0.45 * large.duration_s)
+        assert found == (large,)
 
     def test_none_given_none_said(self) -> None:
-        assert long_moments([], SETTINGS) == ((), ())
+        assert long_moments([], SETTINGS, 0.01) == ((), ())
 
 
 class TestRound:
