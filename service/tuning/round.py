@@ -30,6 +30,7 @@ from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json, monitored_ports
+from twin.search.explain import watermark_text
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
@@ -143,7 +144,8 @@ def run_round(
 ) -> RoundResult:
     """``incumbent`` returns what the given switches run, ``standing`` what is recommended instead of that.
 
-    ``moments`` are other moments of this traffic to judge on as well; None: the window's alone.
+    ``moments`` are other moments of this traffic to judge on as well; None: the window's alone. Predictions
+    are for one watermark on all switches tuned; where they run several, as during a rollout, notes say so.
 
     Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
@@ -161,7 +163,9 @@ def run_round(
         if progress is not None:
             progress(step)
 
-    running = incumbent(switches_of(scenario_of(state, ask.fabric)))
+    tuned = switches_of(scenario_of(state, ask.fabric))
+    running = incumbent(tuned)
+    mixed = _mixed_note(tuned, running, incumbent)
     waiting = waiting_share(state.arrivals, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
     live = moments is not None
@@ -180,8 +184,8 @@ def run_round(
         earlier=tuple(earlier),
         long=judged.long,
         standing=standing(running),
-        notes=(*found.notes, *_waiting_note(waiting)),
-        unlike=found.failure,
+        notes=(*found.notes, *_waiting_note(waiting), *mixed),
+        unlike=found.failure and " ".join((found.failure, *mixed)),
     )
     search = ask.search if found.failure is None else _least(ask.search)
     enter("propose")
@@ -203,6 +207,18 @@ def run_round(
         predicted_queue_bytes=predicted if predicted is not None and math.isfinite(predicted) else None,
         measured_queue_bytes=measured,
         stage_s=dict(stage_s),
+    )
+
+
+def _mixed_note(
+    switches: Collection[str], running: Watermark, incumbent: Callable[[Iterable[str]], Watermark]
+) -> tuple[str, ...]:
+    others = [name for name in switches if incumbent([name]) != running]
+    if not others:
+        return ()
+    return (
+        f"{len(others)} of {len(switches)} switches run something else than {watermark_text(running)}, but "
+        "the twin takes all to run that, and is surer once they do.",
     )
 
 

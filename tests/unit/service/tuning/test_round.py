@@ -18,14 +18,24 @@ from service.tuning.round import (
     switches_of,
 )
 from telemetry.state import NetworkState
+from telemetry.topology import topology_from_json
+from tests.integration.service import TOPOLOGY
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
 from twin.search.push_gate import residual_ratio
-from twin.search.recommendation import VerdictKind
+from twin.search.recommendation import Recommendation, VerdictKind
+from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers
 
 STATE = state()
 SCENARIO = scenario_of(STATE, Fabric(dcqcn=PAPER))
+OTHER = replace(INCUMBENT, kmin_bytes=20_000)
+
+
+def deeper(seen: NetworkState) -> NetworkState:
+    """The same traffic, with queues that no replay of it shows."""
+    assert seen.recent is not None
+    return replace(seen, recent=replace(seen.recent, depth_bytes=seen.recent.depth_bytes * 100))
 
 
 def test_the_mtu_is_the_largest_packet_less_the_overhead_unless_told() -> None:
@@ -54,9 +64,7 @@ def test_queues_of_one_port_are_added() -> None:
 
 def test_a_twin_that_does_not_show_what_was_measured_recommends_nothing() -> None:
     """The three senders leave half of the port free, so that no replay has a queue."""
-    assert STATE.recent is not None
-    deep = replace(STATE, recent=replace(STATE.recent, depth_bytes=STATE.recent.depth_bytes * 100))
-    result = run_round(deep, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers())
+    result = run_round(deeper(STATE), ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers())
     answer = result.recommendation
     assert answer.verdict.kind is VerdictKind.UNCALIBRATED
     assert {part.verdict.kind for part in answer.parts} == {VerdictKind.UNCALIBRATED}
@@ -93,6 +101,50 @@ def transfers(start_s: NDArray[np.float64]) -> NetworkState:
 
 def round_on(state: NetworkState) -> RoundResult:
     return run_round(state, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers())
+
+
+class TestSwitchesThatRunSeveralWatermarks:
+    """As in a canary's soak: one of two switches runs the change."""
+
+    WIDER = topology_from_json(
+        TOPOLOGY
+        | {
+            "hosts": [*TOPOLOGY["hosts"], {"name": "h9", "ip": "10.0.0.9"}],
+            "switches": [{"name": "leaf1"}, {"name": "leaf2"}],
+            "links": [
+                *TOPOLOGY["links"],
+                {"a": "h9", "b": "leaf2", "b_port": "Ethernet9", "rate_gbps": 100, "delay_us": 1},
+                {
+                    "a": "leaf1",
+                    "b": "leaf2",
+                    "a_port": "up",
+                    "b_port": "down",
+                    "rate_gbps": 100,
+                    "delay_us": 1,
+                },
+            ],
+        }
+    )
+    SEEN = replace(STATE, topology=WIDER)
+
+    def answer(self, canary: Watermark, seen: NetworkState = SEEN) -> Recommendation:
+        both = tuple(self.WIDER.port_index[one] for one in (("leaf1", "Ethernet0"), ("leaf2", "Ethernet9")))
+        return run_round(
+            seen,
+            replace(ask(0.0), fabric=Fabric(dcqcn=PAPER, monitored=both)),
+            lambda names: canary if list(names) == ["leaf2"] else INCUMBENT,
+            workers=InProcessWorkers(),
+        ).recommendation
+
+    def test_a_note_says_what_the_twin_takes_them_to_run(self) -> None:
+        (said,) = [one for one in self.answer(OTHER).notes if "something else" in one]
+        assert said.startswith("1 of 2 switches run something else than Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %,")
+        assert not any("something else" in one for one in self.answer(INCUMBENT).notes)
+
+    def test_it_may_be_why_the_twin_does_not_show_what_was_measured(self) -> None:
+        answer = self.answer(OTHER, deeper(self.SEEN))
+        assert answer.verdict.kind is VerdictKind.UNCALIBRATED
+        assert "1 of 2 switches run something else" in answer.why
 
 
 def test_where_messages_wait_for_others_a_note_says_what_that_means() -> None:
