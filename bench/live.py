@@ -9,6 +9,7 @@ up. Each takes minutes.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from twin.dcqcn import preset
 from twin.packet.fabric import Fabric
 from twin.packet.results import Results
 from twin.prediction import Prediction
-from twin.search.gain import POLICIES, gain_over
+from twin.search.gain import MODEL_ERROR, POLICIES, gain_over
 from twin.search.problem import SearchSettings
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers
@@ -202,8 +203,8 @@ def judged(name: str, workers: Workers) -> Judged:
 def measure() -> Iterable[Figure]:
     """The figures of ``make bench``."""
     workers = make_workers(2)
-    for name in TRAFFIC:
-        one = judged(name, workers)
+    found = [judged(name, workers) for name in TRAFFIC]
+    for name, one in zip(TRAFFIC, found, strict=True):
         yield Figure(
             f"live rounds, {name}: gain predicted beyond what packets show",
             one.predicted - one.gain,
@@ -211,6 +212,13 @@ def measure() -> Iterable[Figure]:
             note=f"predicted {one.predicted:+.3f} ± {one.error:.3f}, packets {one.gain:+.3f}; the best of "
             f"{len(STATICS)} statics {one.best_static_gain:+.3f}",
         )
+    off = sum((one.predicted - one.gain) ** 2 for one in found)
+    noise = sum(one.error**2 - (MODEL_ERROR * one.predicted) ** 2 for one in found)
+    yield Figure(
+        "live rounds: by what part gains are off beyond noise (twin.search.gain.MODEL_ERROR)",
+        math.sqrt(max(off - noise, 0.0) / sum(one.predicted**2 for one in found)),
+        "of the gain",
+    )
 
 
 def main(names: Sequence[str]) -> None:

@@ -79,7 +79,7 @@ def measured_gain(before: Measured, after: Sequence[Measured], policy: Policy) -
             _window(one.figures, one.without_block),
             policy,
             share,
-        ).error
+        ).noise
         for one in known
     ]
     # The window before is the same in all of them, each window after only in its own.

@@ -77,7 +77,7 @@ def of_both(first: Sequence[Gain], second: Mapping[int, Gain], watermarks: Seque
     It counts by what its error is beside the first's, at most half.
     """
     sound = [row for row in sorted(second) if math.isfinite(first[row].value + second[row].value)]
-    noise = [sum(one.error**2 for one in (side[row] for row in sound)) for side in (first, second)]
+    noise = [sum(one.noise**2 for one in (side[row] for row in sound)) for side in (first, second)]
     share = min(0.5, noise[0] / sum(noise)) if math.isfinite(sum(noise)) and sum(noise) > 0 else 0.5
     return moved_with(
         first, {row: of_two_engines(first[row], gain, share) for row, gain in second.items()}, watermarks

@@ -27,6 +27,9 @@ from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, GainFigures, Prediction
 from twin.scenario import Scenario
 
 HARM_PRICE = 10.0  # one percent of port time paused costs as much as everything ten percent slower
+# What neither seeds nor blocks show: packets gain so much more or less than predicted on live traffic (root
+# mean square over eight kinds of it, beside the other errors; bench/live.py).
+MODEL_ERROR = 0.2
 MOMENTS_TELL = 4  # with as many moments of traffic their spread is the error
 SEEDS_COUNTED = 16  # engine seeds that enter an error; further ones only move the mean
 PARTS = ("bulk", "delay", "harm")
@@ -110,8 +113,8 @@ class Gain:
 
     ``bulk``, ``delay`` and ``harm`` sum to ``value``. ``deviations`` are independent contributions to the
     error: of the window's blocks (jackknife), of engine seeds, and of two engines; their root sum of squares
-    is the standard error, that of the difference of two gains' deviations the error of their difference. All
-    NaN where nothing is known about the error.
+    is the ``noise``, that of the difference of two gains' deviations the noise of their difference. All NaN
+    where nothing is known about it.
     """
 
     bulk: float
@@ -124,8 +127,13 @@ class Gain:
         return self.bulk + self.delay + self.harm
 
     @property
-    def error(self) -> float:
+    def noise(self) -> float:
         return float(np.sqrt(np.sum(self.deviations**2)))
+
+    @property
+    def error(self) -> float:
+        """The standard error of a predicted gain: noise, and that predictions are off in proportion."""
+        return math.hypot(self.noise, MODEL_ERROR * self.value)
 
     def less(self, other: Gain) -> Gain:
         """By how much this gain exceeds another's of the same runs, and the error of that."""

@@ -93,7 +93,7 @@ class TestBothEngines:
 
     def test_their_difference_is_part_of_the_error(self) -> None:
         found = of_both(self.FIRST, {2: gain(0.2)}, MARKS)[2]
-        assert found.error == pytest.approx(math.hypot(0.01, 0.05))
+        assert found.noise == pytest.approx(math.hypot(0.01, 0.05))
 
     def test_the_noisier_second_counts_less_and_the_sharper_no_more_than_half(self) -> None:
         noisy = of_both(self.FIRST, {2: gain(0.2, 0.02)}, MARKS)[2]

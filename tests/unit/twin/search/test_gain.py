@@ -16,6 +16,7 @@ from twin.errors import ParameterError
 from twin.prediction import BLOCKS, GainFigures, Prediction, Probe, Slowdown, SolveStatus
 from twin.search.explain import relative_changes
 from twin.search.gain import (
+    MODEL_ERROR,
     POLICIES,
     Gain,
     Policy,
@@ -138,7 +139,7 @@ class TestItsError:
             ),
         )
         expected = 0.5 * math.sqrt((BLOCKS - 1) / (2 * BLOCKS) * np.sum(np.diff(moves) ** 2))
-        assert gain_over(now, new, Policy(), 0.0).error == pytest.approx(expected)
+        assert gain_over(now, new, Policy(), 0.0).noise == pytest.approx(expected)
 
     def test_of_seeds_is_that_of_their_mean(self) -> None:
         now = replace(run(), by_seed=(FIGURES,) * 3)
@@ -148,7 +149,7 @@ class TestItsError:
             by_seed=tuple(FIGURES._replace(elephant_slowdown=one) for one in slowdowns),
         )
         expected = 0.5 * np.std(np.log(slowdowns), ddof=1) / math.sqrt(3)
-        assert gain_over(now, new, Policy(), 0.0).error == pytest.approx(expected)
+        assert gain_over(now, new, Policy(), 0.0).noise == pytest.approx(expected)
 
     def test_is_unknown_after_one_run_of_an_engine_without_blocks(self) -> None:
         now, new = (replace(one, without_block=()) for one in (run(), run(Watermark(1, 2, 0.5))))
@@ -159,7 +160,12 @@ class TestItsError:
         one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.0]))
         fleet = joined([one, one], [0.5, 0.5])
         assert fleet.value == pytest.approx(0.1)
-        assert fleet.error == pytest.approx(0.03 / math.sqrt(2))
+        assert fleet.noise == pytest.approx(0.03 / math.sqrt(2))
+
+    def test_holds_what_no_run_shows_in_proportion_to_the_gain(self) -> None:
+        one = Gain(0.3, -0.1, 0.0, np.array([0.03, 0.0]))
+        assert one.error == pytest.approx(math.hypot(0.03, 0.2 * MODEL_ERROR))
+        assert one.less(one).error == 0.0
 
 
 def scored(rows: list[Prediction]) -> Scores:

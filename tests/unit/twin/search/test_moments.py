@@ -13,6 +13,7 @@ from tests.unit.twin.fabrics import star
 from tests.unit.twin.search.test_round import APART, COUPLED, INCUMBENT, one_round, settings
 from twin.errors import ParameterError
 from twin.scenario import Scenario
+from twin.search.gain import MODEL_ERROR
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
@@ -56,7 +57,8 @@ def test_from_four_moments_on_the_error_is_the_spread_between_them() -> None:
     found = next(one for one in jointly.candidates if all(one.watermark in each for each in alone))
     gains = [one[found.watermark] for one in alone]
     # Student's t of three degrees of freedom, for 95 %: 3.182 standard errors, where a normal one has 1.960.
-    assert found.score_error == pytest.approx(3.182 / 1.960 * np.std(gains, ddof=1) / 2.0, rel=1e-2)
+    noise = 3.182 / 1.960 * np.std(gains, ddof=1) / 2.0
+    assert found.score_error == pytest.approx(np.hypot(noise, MODEL_ERROR * np.mean(gains)), rel=1e-2)
 
 
 class TestLongMoments:
