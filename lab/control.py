@@ -19,6 +19,8 @@ from lab.documents import (
     DatagramsDocument,
     FiguresDocument,
     LabDocument,
+    LabPortDocument,
+    LabPortsDocument,
     LabSwitchDocument,
     LabSwitchesDocument,
     LabWatermarkInput,
@@ -141,6 +143,25 @@ class Lab:
         await asyncio.wrap_future(self.runner.set_watermark(ports, asked.watermark()))
         return self.switch(name)
 
+    async def read(self, name: str) -> LabPortsDocument:
+        """Totals, depths and peaks of a switch's egress ports; the peaks begin anew."""
+        ports = self.ports_of(name)
+        read = await asyncio.wrap_future(self.runner.read_ports(ports))
+        return LabPortsDocument(
+            now_s=read.now_s,
+            ports=[
+                LabPortDocument(
+                    port=str(self.plan.ports[port].port),
+                    **{
+                        column: float(getattr(read, column)[row])
+                        for column in LabPortDocument.model_fields
+                        if column != "port"
+                    },
+                )
+                for row, port in enumerate(ports)
+            ],
+        )
+
     async def cut_or_mend(self, asked: LinkInput, *, up: bool) -> LinkDocument:
         port = self.port_of(asked.switch, asked.port)
         act = self.runner.restore_link if up else self.runner.fail_link
@@ -202,6 +223,11 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     async def put_watermark(name: str, asked: LabWatermarkInput) -> LabSwitchDocument:
         """Sets a switch, or only its ``ports``, between two slices of simulated time."""
         return await lab.set_watermark(name, asked)
+
+    @app.post("/switches/{name:path}/read")
+    async def post_read(name: str) -> LabPortsDocument:
+        """What the switch's egress ports sent, marked, dropped and held; their peaks begin anew."""
+        return await lab.read(name)
 
     @app.get("/switches/{name:path}")
     async def get_switch(name: str) -> LabSwitchDocument:

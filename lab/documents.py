@@ -28,6 +28,31 @@ class LabSwitchesDocument(Document):
     switches: list[LabSwitchDocument]
 
 
+class LabPortDocument(Document):
+    """An egress port as ``twin.packet.results.PortReadings`` has it."""
+
+    port: str
+    sent_bytes: float
+    """Since the start, on the wire, packets of all kinds; so are the other totals."""
+    marked_bytes: float
+    """Data packets that this port marked."""
+    dropped_bytes: float
+    """Data packets that found no room or were lost with the cable."""
+    paused_s: float
+    """How long the far end has held the port."""
+    depth_byte_s: float
+    """Time integral of the depth: its increase between two readings ÷ the time between is the mean."""
+    depth_bytes: float
+    """Data waiting now."""
+    peak_bytes: float
+    """Deepest since the reading before."""
+
+
+class LabPortsDocument(Document):
+    now_s: float
+    ports: list[LabPortDocument]
+
+
 class FiguresDocument(Document):
     begin_s: float
     end_s: float
@@ -37,6 +62,7 @@ class FiguresDocument(Document):
     completions: int
     goodput_gbps: float
     marked_fraction: float
+    marked_bytes: float
     cnps: int
     pauses: int
     paused_s: float

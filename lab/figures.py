@@ -19,7 +19,8 @@ class Figures:
     ``slowdown`` covers completed flows by payload size (no entry for an empty class) and, where requested,
     unfinished flows at their age; ``completions`` counts completed flows only. ``probe_slowdown`` is that of
     packets that would cross the fabric at random moments (None: nothing sampled), ``paused_share`` port time
-    paused ÷ port time, ``loss_share`` wire bytes lost ÷ sent.
+    paused ÷ port time, ``loss_share`` wire bytes lost ÷ sent. ``marked_bytes`` are wire bytes, summed over
+    ports: a packet that two of them marked counts twice.
     """
 
     begin_s: float
@@ -30,6 +31,7 @@ class Figures:
     completions: int
     goodput_bytes_per_s: float
     marked_fraction: float
+    marked_bytes: float
     cnps: int
     pauses: int
     paused_s: float
@@ -75,6 +77,7 @@ class Stretch:
             completions=completions,
             goodput_bytes_per_s=during.delivered_bytes / lasted_s if lasted_s > 0 else 0.0,
             marked_fraction=marked / sent if sent else 0.0,
+            marked_bytes=float(during.marked_bytes.sum()),
             cnps=during.cnps,
             pauses=int(during.pauses.sum()),
             paused_s=float(during.paused_s.sum()),

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
-from twin.packet.results import Samples
+from twin.packet.results import PortReadings, Samples
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
@@ -153,6 +153,10 @@ class Runner:
             self._publish(watermarks={**self.view.watermarks, **dict.fromkeys(ports, watermark)})
 
         return self._ask(act)
+
+    def read_ports(self, ports: Sequence[int]) -> Future[PortReadings]:
+        """Totals, depths and peaks of these ports; the peaks begin anew."""
+        return self._ask(lambda: self._fabric.read_ports(ports))
 
     def fail_link(self, port: int, reverse: int) -> Future[None]:
         """Cuts a cable in both directions."""

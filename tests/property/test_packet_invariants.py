@@ -213,7 +213,12 @@ def test_every_byte_is_delivered_inside_dropped_or_discarded(problem: Problem, s
     check_silence(fabric)
     assert sorted(outcome.completions["flow"].tolist()) == list(range(len(problem.traffic)))
     assert outcome.measured.delivered_bytes == problem.traffic.payload_bytes.sum()
-    assert outcome.measured.depth_peak_bytes.max() <= problem.plan.buffer_bytes
+    measured = outcome.measured
+    read = fabric.read_ports(range(len(problem.plan.ports)))
+    assert measured.depth_peak_bytes.max() <= read.peak_bytes.max() <= problem.plan.buffer_bytes
+    assert np.all(read.marked_bytes <= read.sent_bytes + read.dropped_bytes)
+    assert np.array_equal(read.marked_bytes > 0, measured.marked_packets > 0)
+    assert np.all((read.depth_byte_s >= 0) & (read.depth_byte_s <= read.peak_bytes * read.now_s))
 
 
 @settings(max_examples=60)

@@ -17,6 +17,7 @@ from twin.packet._sender import call, cnp, cut_tick, increase_tick, resume, retr
 from twin.packet._switch import (
     admit,
     append_data,
+    change_depth,
     is_marked,
     lose,
     may_resume,
@@ -192,8 +193,9 @@ def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int,
     ):
         packet.marked = 1
         port.marked_packets += 1
+        port.marked_bytes += wire
     append_data(state, onward, slot)
-    port.depth += wire
+    change_depth(port, wire, now)
     if params.pfc and must_pause(state, upstream, port.switch):
         send_pause(state, params, upstream, True, now)
     return onward
@@ -219,13 +221,14 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
     packet = state.packets[slot]
     port.head = packet.next
     wire = float(packet.wire)
-    port.depth -= wire
+    change_depth(port, -wire, now)
     depth = depth_of(state, params, index, now)
     if not params.mark_at_enqueue and is_marked(
         port, depth, params.seed, state.flows[packet.flow].number, packet.seq, index
     ):
         packet.marked = 1
         port.marked_packets += 1
+        port.marked_bytes += wire
     port.sent_packets += 1
     upstream = state.places[packet.place - 1]
     release(state, params, upstream, port.switch, wire)

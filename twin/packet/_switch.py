@@ -195,6 +195,16 @@ def append_data(state: State, index: int, slot: int) -> None:
 
 
 @inlined
+def change_depth(port: Record, change: float, now: float) -> None:
+    """Add to a port's depth, after its integral has caught up."""
+    port.depth_byte_s += port.depth * (now - port.depth_at)
+    port.depth_at = now
+    port.depth += change
+    if port.depth > port.deepest:
+        port.deepest = port.depth
+
+
+@inlined
 def drop_sample(state: State, slot: int) -> None:
     """Free the INT stack of a packet that will not be reported."""
     row = state.packets[slot].sample
@@ -262,7 +272,7 @@ def fail(state: State, params: Params, index: int) -> None:
     while slot >= 0:
         packet = state.packets[slot]
         following = packet.next
-        port.depth -= packet.wire
+        change_depth(port, -float(packet.wire), clock.now)
         upstream = state.places[packet.place - 1]
         release(state, params, upstream, port.switch, float(packet.wire))
         if params.pfc and may_resume(state, upstream, port.switch):

@@ -14,7 +14,7 @@ from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.layout import PacketSettings, State
 from twin.packet.plan import FabricPlan
-from twin.packet.results import Completions, Measured, Results, Samples
+from twin.packet.results import Completions, Measured, PortReadings, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
 from twin.scenario import Background, Flows
@@ -213,6 +213,15 @@ class Fabric:
     def depths_bytes(self, ports: Sequence[int]) -> NDArray[np.float64]:
         """Current depths of these ports."""
         return np.asarray(self._state.ports["depth"][list(ports)], dtype=np.float64)
+
+    def read_ports(self, ports: Sequence[int]) -> PortReadings:
+        """Totals, depths and peaks of these ports. Raises ``ScenarioError``.
+
+        Each peak is that since the last reading of its port, so it suits one reader at a time.
+        """
+        for port in ports:
+            self._check_port(port)
+        return PortReadings.taken(self._state, ports)
 
     def inside_bytes(self) -> float:
         """Payload of all data packets waiting or on a cable."""

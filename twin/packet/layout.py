@@ -43,7 +43,10 @@ PORT = np.dtype(
         ("free_at", TIME),  # when what it sends now has left
         ("s_per_byte", TIME),
         ("delay", TIME),
-        ("depth", BYTES),  # data waiting, without the packet being sent
+        ("depth", BYTES),  # data waiting, without the packet being sent ...
+        ("depth_at", TIME),  # ... since then
+        ("depth_byte_s", BYTES),  # its integral over time until ``depth_at``, ...
+        ("deepest", BYTES),  # ... and its peak since the port was last read
         ("head", INDEX),  # data waiting: packets of a switch, ready flows of a NIC
         ("tail", INDEX),
         ("served", COUNT),  # of a NIC: number of the flow that sent last
@@ -70,6 +73,7 @@ PORT = np.dtype(
         ("sent_bytes", BYTES),
         ("sent_packets", COUNT),  # data
         ("marked_packets", COUNT),
+        ("marked_bytes", BYTES),
         ("dropped_packets", COUNT),
         ("dropped_bytes", BYTES),
         ("depth_sum", BYTES),  # over the samples

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES, State
+from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES, State, Table
 from twin.prediction import histogram_quantile
 
 BIN_LOWER_BYTES = np.concatenate([np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES])
@@ -88,9 +89,10 @@ class Measured:
     """Totals since the start of a fabric.
 
     ``queue_histogram`` counts depth samples of the monitored ports (``BIN_LOWER_BYTES``), ``probe_counts``
-    probes (``twin.probe``); the other arrays have one entry a port of the fabric. ``injected_wire_bytes`` are
-    those of data packets as senders sent them. Payload bytes are conserved: injected = delivered + dropped +
-    discarded + still inside.
+    probes (``twin.probe``); the other arrays have one entry a port of the fabric. ``sent_bytes`` are wire
+    bytes of packets of all kinds, ``marked_bytes`` those of the data packets that the port marked,
+    ``injected_wire_bytes`` those of data packets as senders sent them. Payload bytes are conserved:
+    injected = delivered + dropped + discarded + still inside.
     """
 
     now_s: float
@@ -102,6 +104,7 @@ class Measured:
     sent_bytes: NDArray[np.float64]
     sent_packets: NDArray[np.int64]
     marked_packets: NDArray[np.int64]
+    marked_bytes: NDArray[np.float64]
     dropped_packets: NDArray[np.int64]
     dropped_wire_bytes: NDArray[np.float64]
     pauses: NDArray[np.int64]
@@ -120,7 +123,6 @@ class Measured:
     def of(cls, state: State) -> Measured:
         clock, ports = state.clock[0], state.ports
         now_s = float(clock["now"])
-        under_way = np.where(ports["paused"] == 1, now_s - ports["paused_since"], 0.0)
         return cls(
             now_s=now_s,
             depth_samples=int(clock["ticks"]),
@@ -131,10 +133,11 @@ class Measured:
             sent_bytes=ports["sent_bytes"].copy(),
             sent_packets=ports["sent_packets"].copy(),
             marked_packets=ports["marked_packets"].copy(),
+            marked_bytes=ports["marked_bytes"].copy(),
             dropped_packets=ports["dropped_packets"].copy(),
             dropped_wire_bytes=ports["dropped_bytes"].copy(),
             pauses=ports["pauses"].copy(),
-            paused_s=ports["paused_s"] + under_way,
+            paused_s=_paused_s(ports, now_s),
             injected_packets=int(clock["injected_packets"]),
             injected_bytes=float(clock["injected_bytes"]),
             injected_wire_bytes=float(clock["injected_wire_bytes"]),
@@ -167,3 +170,48 @@ class Measured:
     def queue_quantile_bytes(self, q: float) -> float:
         """The q-quantile of the sampled depths."""
         return histogram_quantile(self.queue_histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, q)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PortReadings:
+    """What some ports show at ``now_s``, one entry a port in the order asked for.
+
+    Totals since the start, in wire bytes: ``sent_bytes`` of packets of all kinds, ``marked_bytes`` of data
+    packets that the port marked, ``dropped_bytes`` of data packets that found no room or were lost with the
+    cable; ``paused_s`` the time for which the far end held the port; ``depth_byte_s`` the integral of the
+    depth over time, so that the mean depth between two readings is its increase ÷ that of ``now_s``.
+    ``depth_bytes`` is the depth now, ``peak_bytes`` the deepest since the port was read before; a packet that
+    is sent at once counts there. Depths are exact, whatever is sampled or monitored, and leave out what a
+    background brings.
+    """
+
+    now_s: float
+    sent_bytes: NDArray[np.float64]
+    marked_bytes: NDArray[np.float64]
+    dropped_bytes: NDArray[np.float64]
+    paused_s: NDArray[np.float64]
+    depth_byte_s: NDArray[np.float64]
+    depth_bytes: NDArray[np.float64]
+    peak_bytes: NDArray[np.float64]
+
+    @classmethod
+    def taken(cls, state: State, ports: Sequence[int]) -> PortReadings:
+        """Reads these ports; their peaks begin anew."""
+        rows = np.array(ports, dtype=np.int64)
+        now_s, read = float(state.clock["now"][0]), state.ports[rows]
+        state.ports["deepest"][rows] = read["depth"]
+        return cls(
+            now_s=now_s,
+            sent_bytes=read["sent_bytes"],
+            marked_bytes=read["marked_bytes"],
+            dropped_bytes=read["dropped_bytes"],
+            paused_s=_paused_s(read, now_s),
+            depth_byte_s=read["depth_byte_s"] + read["depth"] * (now_s - read["depth_at"]),
+            depth_bytes=read["depth"],
+            peak_bytes=read["deepest"],
+        )
+
+
+def _paused_s(ports: Table, now_s: float) -> NDArray[np.float64]:
+    """The time for which each port was paused, a pause under way included."""
+    return np.asarray(ports["paused_s"] + np.where(ports["paused"] == 1, now_s - ports["paused_since"], 0.0))

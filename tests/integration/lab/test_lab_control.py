@@ -48,6 +48,28 @@ async def test_a_watermark_is_set_on_a_switch_or_on_some_of_its_ports(here: Runn
     assert await switch(here) == part.json()
 
 
+async def test_ports_are_read_and_their_peaks_begin_anew(here: RunningLab) -> None:
+    await here.advance(0.002)
+    first = (await here.client.post("/switches/leaf1/read")).json()
+    again = (await here.client.post("/switches/leaf1/read")).json()
+    assert first["now_s"] == again["now_s"] == 0.002
+    assert [one["port"] for one in first["ports"]] == [f"Ethernet{number}" for number in range(6)]
+    assert any(one["peak_bytes"] > one["depth_bytes"] for one in first["ports"])
+    assert again["ports"] == [one | {"peak_bytes": one["depth_bytes"]} for one in first["ports"]]
+    await here.advance(0.004)
+    later = (await here.client.post("/switches/leaf1/read")).json()
+    for before, after in zip(first["ports"], later["ports"], strict=True):
+        mean = (after["depth_byte_s"] - before["depth_byte_s"]) / 0.002
+        assert 0 <= mean <= after["peak_bytes"]
+        assert all(after[name] >= before[name] for name in ("sent_bytes", "marked_bytes", "paused_s"))
+    figures = (await here.client.get("/figures")).json()
+    marked = 0.0
+    for switch in ("leaf1", "leaf2", "spine1", "spine2"):
+        read = (await here.client.post(f"/switches/{switch}/read")).json()
+        marked += sum(one["marked_bytes"] for one in read["ports"])
+    assert figures["marked_bytes"] == marked
+
+
 async def test_time_goes_on_when_told_and_says_what_happened(here: RunningLab) -> None:
     before = (await here.client.get("/status")).json()
     assert (before["now_s"], before["lately"], before["stepwise"]) == (0.0, None, True)
@@ -79,6 +101,7 @@ async def test_cables_are_cut_and_mended(here: RunningLab) -> None:
     [
         ("GET", "/switches/leaf9", None, 404, "switches of this lab are leaf1, leaf2"),
         ("PUT", "/switches/leaf9/watermark", NEW, 404, "leaf9"),
+        ("POST", "/switches/leaf9/read", None, 404, "switches of this lab are leaf1, leaf2"),
         ("PUT", "/switches/leaf1/watermark", NEW | {"ports": ["Ethernet99"]}, 404, "its ports are Ethernet0"),
         ("PUT", "/switches/leaf1/watermark", NEW | {"ports": []}, 422, "ports"),
         ("PUT", "/switches/leaf1/watermark", NEW | {"kmin": 5}, 422, "kmin"),

@@ -35,6 +35,7 @@ def figures(
         completions=20,
         goodput_gbps=400.0,
         marked_fraction=0.01,
+        marked_bytes=2e5,
         cnps=5,
         pauses=int(paused_s * 1e4),
         paused_s=paused_s,
