@@ -17,8 +17,12 @@ from lab.documents import (
     AdvanceInput,
     CountersDocument,
     DatagramsDocument,
+    DcqcnDocument,
+    DcqcnInput,
     FiguresDocument,
     LabDocument,
+    LabHostDocument,
+    LabHostsDocument,
     LabPortDocument,
     LabPortsDocument,
     LabSwitchDocument,
@@ -91,6 +95,18 @@ class Lab:
             )
         return ports[port]
 
+    def host_of(self, name: str) -> int:
+        """A host's number; raises ``NotFoundError``."""
+        try:
+            return self.plan.hosts.index(name)
+        except ValueError:
+            raise NotFoundError(
+                f"host {name!r}",
+                None,
+                f"not found; hosts of this lab are {_some(self.plan.hosts)}",
+                "name one of them",
+            ) from None
+
     def document(self) -> LabDocument:
         view = self.runner.view
         counts = self.poster.counts if self.poster is not None else Posted()
@@ -142,6 +158,14 @@ class Lab:
         )
         await asyncio.wrap_future(self.runner.set_watermark(ports, asked.watermark()))
         return self.switch(name)
+
+    def host(self, name: str) -> LabHostDocument:
+        return LabHostDocument(name=name, dcqcn=DcqcnDocument.of(self.runner.view.dcqcn[self.host_of(name)]))
+
+    async def set_dcqcn(self, name: str, asked: DcqcnInput) -> LabHostDocument:
+        """Sets what a host's flows run; returns once they do."""
+        await asyncio.wrap_future(self.runner.set_dcqcn(self.host_of(name), asked.over))
+        return self.host(name)
 
     async def read(self, name: str) -> LabPortsDocument:
         """Totals, depths and peaks of a switch's egress ports; the peaks begin anew."""
@@ -233,6 +257,21 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     async def get_switch(name: str) -> LabSwitchDocument:
         """One switch."""
         return lab.switch(name)
+
+    @app.get("/hosts")
+    async def get_hosts() -> LabHostsDocument:
+        """Every host with the DCQCN parameters that the flows it sends run."""
+        return LabHostsDocument(hosts=[lab.host(name) for name in lab.plan.hosts])
+
+    @app.put("/hosts/{name:path}/dcqcn")
+    async def put_dcqcn(name: str, asked: DcqcnInput) -> LabHostDocument:
+        """Sets parameters of a host's flows, those under way too, between two slices of simulated time."""
+        return await lab.set_dcqcn(name, asked)
+
+    @app.get("/hosts/{name:path}")
+    async def get_host(name: str) -> LabHostDocument:
+        """One host."""
+        return lab.host(name)
 
     @app.post("/mark")
     async def post_mark() -> FiguresDocument:

@@ -11,7 +11,9 @@ from service.documents.base import Document, RequestBody
 from service.documents.predictions import ProbeDocument, SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
 from telemetry.topology import GBPS
+from twin.dcqcn import DcqcnParams
 from twin.prediction import SIZE_CLASSES
+from twin.scenario_file import dcqcn_from_json, dcqcn_to_json
 
 MOST_PORTS = 4_096  # of a switch
 
@@ -26,6 +28,36 @@ class LabSwitchDocument(Document):
 
 class LabSwitchesDocument(Document):
     switches: list[LabSwitchDocument]
+
+
+class DcqcnDocument(Document):
+    """What the flows a host sends run, by the keys of a scenario's ``dcqcn``."""
+
+    rai_gbps: float
+    rhai_gbps: float
+    g: float
+    cnp_interval_us: float
+    alpha_timer_us: float
+    increase_timer_us: float
+    byte_counter_bytes: float | None
+    fast_recovery_steps: int
+    min_rate_gbps: float
+    clamp_target_rate: bool
+    initial_alpha: float
+
+    @classmethod
+    def of(cls, params: DcqcnParams) -> Self:
+        written = dcqcn_to_json(params)
+        return cls.model_validate({key: written[key] for key in cls.model_fields})
+
+
+class LabHostDocument(Document):
+    name: str
+    dcqcn: DcqcnDocument
+
+
+class LabHostsDocument(Document):
+    hosts: list[LabHostDocument]
 
 
 class LabPortDocument(Document):
@@ -159,6 +191,27 @@ class LinkInput(_Asked):
 
     switch: str
     port: str
+
+
+class DcqcnInput(_Asked):
+    """Parameters for the flows a host sends, by the keys of a scenario's ``dcqcn``; those left out stay."""
+
+    rai_gbps: float | None = None
+    rhai_gbps: float | None = None
+    g: float | None = None
+    cnp_interval_us: float | None = None
+    alpha_timer_us: float | None = None
+    increase_timer_us: float | None = None
+    byte_counter_bytes: float | None = None
+    """Null: none."""
+    fast_recovery_steps: int | None = None
+    min_rate_gbps: float | None = None
+    clamp_target_rate: bool | None = None
+    initial_alpha: float | None = None
+
+    def over(self, running: DcqcnParams) -> DcqcnParams:
+        """These in place of those that run; raises a ``TwinError``."""
+        return dcqcn_from_json(self.model_dump(exclude_unset=True), missing=running)
 
 
 class LabWatermarkInput(RequestBody, WatermarkInput):

@@ -21,6 +21,7 @@ from lab.p4_reports import IntReportWriter, IntSender, Portion
 from lab.reports import CounterWriter, Poster, ReportWriter
 from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
+from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
 from twin.packet.results import PortReadings, Samples
@@ -47,6 +48,7 @@ class View:
     flows_completed: int
     reports_made: int
     watermarks: Mapping[int, Watermark]
+    dcqcn: Mapping[int, DcqcnParams]  # by host
     links_down: frozenset[int]
     lately: Figures | None
 
@@ -121,6 +123,7 @@ class Runner:
             flows_completed=0,
             reports_made=0,
             watermarks={port: fabric.watermark(port) for port in switch_ports},
+            dcqcn={host: fabric.dcqcn(host) for host in range(len(fabric.hosts))},
             links_down=frozenset(),
             lately=None,
         )
@@ -151,6 +154,16 @@ class Runner:
         def act() -> None:
             self._fabric.set_watermark(ports, watermark)
             self._publish(watermarks={**self.view.watermarks, **dict.fromkeys(ports, watermark)})
+
+        return self._ask(act)
+
+    def set_dcqcn(self, host: int, change: Callable[[DcqcnParams], DcqcnParams]) -> Future[None]:
+        """Gives a host's flows what ``change`` makes of the parameters that they run."""
+
+        def act() -> None:
+            params = change(self._fabric.dcqcn(host))
+            self._fabric.set_dcqcn([host], params)
+            self._publish(dcqcn={**self.view.dcqcn, host: params})
 
         return self._ask(act)
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,10 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
     )
 
 
-def dcqcn_from_json(document: object, *, where: str = "dcqcn") -> DcqcnParams:
-    """The ``dcqcn`` object of a scenario; missing keys take the paper's value, unknown keys are refused."""
+def dcqcn_from_json(document: object, *, where: str = "dcqcn", missing: DcqcnParams = PAPER) -> DcqcnParams:
+    """The ``dcqcn`` object of a scenario; missing keys take the value of ``missing``, unknown are refused."""
     if document is None:
-        return PAPER
+        return missing
     if not isinstance(document, Mapping):
         raise ScenarioError(where, type(document).__name__, "it must be a JSON object", "give the parameters")
     values: dict[str, Any] = {}
@@ -111,8 +112,18 @@ def dcqcn_from_json(document: object, *, where: str = "dcqcn") -> DcqcnParams:
                 sorted([*_RATE_KEYS, *_TIME_KEYS, *_PLAIN_KEYS, "fast_recovery_steps", "clamp_target_rate"])
             )
             raise ScenarioError(at, repr(value), f"known keys are {known}", "remove or rename it")
-    defaults = {name: getattr(PAPER, name) for name in PAPER.__dataclass_fields__}
-    return DcqcnParams(**(defaults | values))
+    return replace(missing, **values)
+
+
+def dcqcn_to_json(params: DcqcnParams) -> dict[str, float | None]:
+    """All keys of a scenario's ``dcqcn`` object; rates and times to 12 digits, as people wrote them."""
+    units = dict.fromkeys(_RATE_KEYS, GBPS) | dict.fromkeys(_TIME_KEYS, MICROSECOND)
+    whole = {"fast_recovery_steps": "fast_recovery_steps", "clamp_target_rate": "clamp_target_rate"}
+    found: dict[str, float | None] = {}
+    for key, name in (_RATE_KEYS | _TIME_KEYS | _PLAIN_KEYS | whole).items():
+        value = getattr(params, name)
+        found[key] = float(f"{value / units[key]:.12g}") if key in units and value is not None else value
+    return found
 
 
 def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, where: str = "flows") -> Flows:

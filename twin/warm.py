@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from twin.dcqcn import VENDOR
 from twin.engine import ENGINE_NAMES, engine
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
@@ -37,11 +38,12 @@ def tiny_scenario() -> Scenario:
     return scenario_from_json(document, directory=Path(), where="warm")
 
 
-def cut_a_cable(scenario: Scenario) -> None:
+def change_a_fabric(scenario: Scenario) -> None:
     """Compiles the kernels that only the lab uses."""
     fabric = Fabric(FabricPlan.of(scenario), watermark=Watermark(5_000, 200_000, 0.1), seed=1)
     fabric.fail_link(0)
     fabric.restore_link(0)
+    fabric.set_dcqcn([0], VENDOR)
 
 
 def main(names: Sequence[str] = ()) -> int:
@@ -53,7 +55,7 @@ def main(names: Sequence[str] = ()) -> int:
         chosen.predict(scenario, [Watermark(5_000, 200_000, 0.1)], seed=1)
         chosen.trajectory(scenario, Watermark(5_000, 200_000, 0.1), seed=1)
         if name == "packet":
-            cut_a_cable(scenario)
+            change_a_fabric(scenario)
         sys.stdout.write(f"{name}: kernels ready in {time.perf_counter() - began_s:.1f} s\n")
     return 0
 

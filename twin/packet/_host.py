@@ -77,7 +77,7 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
     else:
         flow.state = IDLE
     flow.counted += wire
-    if flow.counted >= params.byte_counter:
+    if flow.counted >= state.ports[flow.nic].byte_counter:
         if flow.armed == 1:
             count_bytes(state, params, row)
         else:
@@ -118,7 +118,7 @@ def receive(state: State, params: Params, slot: int, now: float) -> None:
     answer_by = state.places[flow.back]
     if packet.marked == 1 and params.cnps_paced_by_receiver:
         packet.marked = 0
-        if now - flow.last_cnp >= params.cnp_interval:
+        if now - flow.last_cnp >= state.ports[flow.nic].cnp_interval:
             flow.last_cnp = now
             flow.pending += 1
             other = take(state)

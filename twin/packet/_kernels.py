@@ -269,7 +269,7 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
     flow = state.flows[row]
     flow.pending -= 1
     if which == CUT:
-        cut_tick(state, params, row, now)
+        cut_tick(state, row, now)
     elif which == INCREASE:
         increase_tick(state, params, row, now)
     elif which == LATE_WAKE:

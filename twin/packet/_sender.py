@@ -10,7 +10,7 @@ import math
 
 from numba import int64
 
-from twin.jit import compiler, inlined
+from twin.jit import compiler, inlined, kernel
 from twin.packet._calendar import TIMER_KINDS, enter, set_timer, wake
 from twin.packet.layout import (
     CUT,
@@ -21,6 +21,7 @@ from twin.packet.layout import (
     READY,
     RETRANSMIT,
     ROUND,
+    Flags,
     Params,
     Record,
     State,
@@ -118,28 +119,36 @@ def change_rate(state: State, row: int, rate: float) -> None:
 
 
 @inlined
-def settle_alpha(flow: Record, params: Params, now: float) -> None:
+def settle_alpha(flow: Record, nic: Record, now: float) -> None:
     """Catch up with the α clock: between CNPs α only decays, so its ticks need no events."""
     if flow.alpha_at > now:
         return
-    kept = 1.0 - params.gain
-    flow.alpha = kept * flow.alpha + (params.gain if flow.cnp_since_alpha == 1 else 0.0)
+    kept = 1.0 - nic.gain
+    flow.alpha = kept * flow.alpha + (nic.gain if flow.cnp_since_alpha == 1 else 0.0)
     flow.cnp_since_alpha = 0
-    flow.alpha_at += params.alpha_timer
+    flow.alpha_at += nic.alpha_timer
     if flow.alpha_at <= now:
-        missed = 1.0 + math.floor((now - flow.alpha_at) / params.alpha_timer)
+        missed = 1.0 + math.floor((now - flow.alpha_at) / nic.alpha_timer)
         flow.alpha *= kept**missed
-        flow.alpha_at += missed * params.alpha_timer
+        flow.alpha_at += missed * nic.alpha_timer
 
 
 @inlined
-def start_increase(state: State, params: Params, row: int, now: float) -> None:
+def settle_cuts(flow: Record, nic: Record, now: float) -> None:
+    """Catch up with the cut clock: its ticks without a CNP before them need no events."""
+    if flow.cut_at <= now:
+        missed = 1.0 + math.floor((now - flow.cut_at) / nic.cnp_interval)
+        flow.cut_at += missed * nic.cnp_interval
+
+
+@inlined
+def start_increase(state: State, row: int, now: float) -> None:
     """(Re)start the increase clock and the byte counter; the old clock's event is ignored."""
     flow = state.flows[row]
     flow.timer_stage = 0
     flow.byte_stage = 0
     flow.counted = 0.0
-    flow.increase_at = now + params.increase_timer
+    flow.increase_at = now + state.ports[flow.nic].increase_timer
     if flow.increase_due == 0:
         flow.increase_due = 1
         flow.pending += 1
@@ -147,13 +156,14 @@ def start_increase(state: State, params: Params, row: int, now: float) -> None:
 
 
 @inlined
-def cut(state: State, params: Params, row: int, now: float) -> None:
+def cut(state: State, row: int, now: float) -> None:
     """Multiplicative decrease."""
     flow = state.flows[row]
-    if params.clamp_target or flow.timer_stage + flow.byte_stage > 0:
+    nic = state.ports[flow.nic]
+    if nic.clamp_target == 1 or flow.timer_stage + flow.byte_stage > 0:
         flow.target = flow.rate
-    start_increase(state, params, row, now)
-    change_rate(state, row, max(params.min_rate, flow.rate * (1.0 - 0.5 * flow.alpha)))
+    start_increase(state, row, now)
+    change_rate(state, row, max(nic.min_rate, flow.rate * (1.0 - 0.5 * flow.alpha)))
 
 
 @compiler(_nrt=False)
@@ -167,55 +177,56 @@ def cnp(state: State, params: Params, row: int, now: float) -> None:
     flow = state.flows[row]
     if flow.state == DONE:
         return
+    nic = state.ports[flow.nic]
     if flow.armed == 0:
         flow.armed = 1
-        flow.alpha = params.initial_alpha
+        flow.alpha = nic.initial_alpha
         flow.target = flow.rate
-        flow.alpha_at = now + params.alpha_timer
-        flow.cut_at = now + params.cnp_interval
+        flow.alpha_at = now + nic.alpha_timer
+        flow.cut_at = now + nic.cnp_interval
         flow.cnp_since_alpha = 0
     else:
-        settle_alpha(flow, params, now)
+        settle_alpha(flow, nic, now)
         flow.cnp_since_alpha = 1
     if params.cnps_paced_by_receiver:
-        cut(state, params, row, now)
-        flow.alpha = (1.0 - params.gain) * flow.alpha + params.gain
-        flow.alpha_at = now + params.alpha_timer
+        cut(state, row, now)
+        flow.alpha = (1.0 - nic.gain) * flow.alpha + nic.gain
+        flow.alpha_at = now + nic.alpha_timer
         flow.cnp_since_alpha = 0
         return
     flow.cnp_since_cut = 1
     if flow.cut_due == 0:
-        if flow.cut_at <= now:
-            missed = 1.0 + math.floor((now - flow.cut_at) / params.cnp_interval)
-            flow.cut_at += missed * params.cnp_interval
+        settle_cuts(flow, nic, now)
         flow.cut_due = 1
         flow.pending += 1
         set_timer(state, row * TIMER_KINDS + CUT, flow.cut_at)
 
 
 @compiler(_nrt=False)
-def cut_tick(state: State, params: Params, row: int, now: float) -> None:
+def cut_tick(state: State, row: int, now: float) -> None:
     """The cut clock has ticked after a CNP."""
     flow = state.flows[row]
     flow.cut_due = 0
     flow.cnp_since_cut = 0
     if flow.state == DONE:
         return
-    settle_alpha(flow, params, now)
-    cut(state, params, row, now)
-    flow.cut_at = now + params.cnp_interval
+    nic = state.ports[flow.nic]
+    settle_alpha(flow, nic, now)
+    cut(state, row, now)
+    flow.cut_at = now + nic.cnp_interval
 
 
 @compiler(_nrt=False)
-def increase(state: State, params: Params, row: int) -> None:
+def increase(state: State, row: int) -> None:
     """One increase: fast recovery, then additive, then hyper (both stages beyond F, or the only one)."""
     flow = state.flows[row]
+    nic = state.ports[flow.nic]
     furthest = max(flow.timer_stage, flow.byte_stage)
-    nearest = min(flow.timer_stage, flow.byte_stage) if params.byte_counter < math.inf else flow.timer_stage
-    if nearest > params.fast_recovery_steps:
-        flow.target = min(flow.target + params.hai_rate, flow.line_rate)
-    elif furthest >= params.fast_recovery_steps:
-        flow.target = min(flow.target + params.ai_rate, flow.line_rate)
+    nearest = min(flow.timer_stage, flow.byte_stage) if nic.byte_counter < math.inf else flow.timer_stage
+    if nearest > nic.fast_recovery_steps:
+        flow.target = min(flow.target + nic.hai_rate, flow.line_rate)
+    elif furthest >= nic.fast_recovery_steps:
+        flow.target = min(flow.target + nic.ai_rate, flow.line_rate)
     change_rate(state, row, min(0.5 * (flow.rate + flow.target), flow.line_rate))
 
 
@@ -227,11 +238,11 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
     if flow.state == DONE:
         return
     if flow.increase_at <= now:
-        increase(state, params, row)
+        increase(state, row)
         flow.timer_stage += 1
         if flow.rate >= flow.line_rate and flow.target >= flow.line_rate:
             return
-        flow.increase_at = now + params.increase_timer
+        flow.increase_at = now + state.ports[flow.nic].increase_timer
     flow.increase_due = 1
     flow.pending += 1
     set_timer(state, row * TIMER_KINDS + INCREASE, flow.increase_at)
@@ -241,8 +252,8 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
 def count_bytes(state: State, params: Params, row: int) -> None:
     """The byte counter has expired."""
     flow = state.flows[row]
-    flow.counted -= params.byte_counter
-    increase(state, params, row)
+    flow.counted -= state.ports[flow.nic].byte_counter
+    increase(state, row)
     flow.byte_stage += 1
 
 
@@ -261,3 +272,16 @@ def retransmit_tick(state: State, params: Params, row: int, now: float) -> None:
         flow.retransmit_due = 1
         flow.pending += 1
         set_timer(state, row * TIMER_KINDS + RETRANSMIT, max(due, now + 0.5 * params.retransmit_s))
+
+
+@kernel
+def settle_clocks(state: State, nics: Flags) -> None:
+    """Before flows run other parameters: catch up with their clocks. ``nics``: which ports' flows."""
+    now = state.clock[0].now
+    for row in range(state.flows.size):
+        flow = state.flows[row]
+        if nics[flow.nic] and flow.armed == 1 and flow.state != DONE:
+            nic = state.ports[flow.nic]
+            settle_alpha(flow, nic, now)
+            if flow.cut_due == 0:
+                settle_cuts(flow, nic, now)

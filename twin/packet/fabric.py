@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError, ScenarioError
-from twin.packet import _kernels, _switch, layout
+from twin.packet import _kernels, _sender, _switch, layout
 from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.layout import PacketSettings, State
-from twin.packet.plan import FabricPlan
+from twin.packet.plan import FabricPlan, sender_columns
 from twin.packet.results import Completions, Measured, PortReadings, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
@@ -74,6 +75,7 @@ class Fabric:
         self._state = self._empty(chosen)
         if background is not None:
             self._share_ports(background)
+        self._dcqcn = [plan.dcqcn] * len(plan.hosts)
         self._watermarks = dict.fromkeys(plan.switch_ports, watermark)
         self.set_watermark(plan.switch_ports, watermark)
 
@@ -111,6 +113,38 @@ class Fabric:
             table[port]["kmin"] = watermark.kmin_bytes
             table[port]["kmax"] = watermark.kmax_bytes
             table[port]["pmax"] = watermark.pmax
+
+    def dcqcn(self, host: int) -> DcqcnParams:
+        """What the flows that a host sends run; raises ``ScenarioError``."""
+        self._check_host(host)
+        return self._dcqcn[host]
+
+    def set_dcqcn(self, hosts: Iterable[int], params: DcqcnParams) -> None:
+        """From now on the flows that these hosts send run ``params``, those under way too.
+
+        A flow under way keeps its rate, target, α and stages. Its clocks tick when they were due and take the
+        new periods from there; what has ticked until now did so by the old gain and periods. Bytes beyond a
+        smaller byte counter count once. A rate below a higher ``min_rate_bytes_per_s`` rises to it with the
+        next cut. ``initial_alpha`` is for flows that have had no CNP. Where receivers pace CNPs,
+        ``cnp_interval_s`` paces those of these flows. ``feedback_delay_s`` is the fabric's own, whatever is
+        given. Hosts that run ``params`` already are left alone. Raises ``ScenarioError``.
+        """
+        asked = tuple(hosts)
+        for host in asked:
+            self._check_host(host)
+        nics = np.zeros(len(self.plan.ports), dtype=np.bool_)
+        for host in asked:
+            if self._dcqcn[host] != params:
+                self._dcqcn[host] = params
+                nics[list(self.plan.nics[host])] = True
+        if not nics.any():
+            return
+        _sender.settle_clocks(self._state, nics)
+        for name, value in sender_columns(params).items():
+            self._state.ports[name][nics] = value
+        flows = self._flows.rows
+        counters = np.where(nics, self._state.ports["byte_counter"], np.inf)
+        flows["counted"] = np.minimum(flows["counted"], counters[flows["nic"]])
 
     def offer(self, traffic: Traffic) -> NDArray[np.int64]:
         """Adds flows, each on an equal-cost path by its hash, and returns their numbers.
@@ -262,6 +296,15 @@ class Fabric:
     def measured(self) -> Measured:
         """Totals so far."""
         return Measured.of(self._state)
+
+    def _check_host(self, host: int) -> None:
+        if not 0 <= host < len(self.hosts):
+            raise ScenarioError(
+                "fabric host",
+                str(host),
+                f"the fabric has {len(self.hosts)} hosts, numbered from 0",
+                "give the number of one of them",
+            )
 
     def _check_port(self, port: int) -> None:
         if not 0 <= port < len(self.plan.ports):

@@ -50,6 +50,7 @@ PORT = np.dtype(
         ("head", INDEX),  # data waiting: packets of a switch, ready flows of a NIC
         ("tail", INDEX),
         ("served", COUNT),  # of a NIC: number of the flow that sent last
+        ("byte_counter", BYTES),  # of a NIC: B of its flows, inf for none
         ("switch", INDEX),  # −1 for a NIC
         ("reverse", INDEX),  # the cable's other direction
         ("scheduled", FLAG),  # its "free again" event is in the calendar
@@ -67,6 +68,17 @@ PORT = np.dtype(
         ("paused_since", TIME),
         ("others_sent", BYTES),  # of what flows outside the slice brought, ...
         ("settled_at", TIME),  # ... by then, or ``free_at`` if that is later
+        # what the flows of a NIC run (``DcqcnParams``, in seconds, bytes, bytes/s), besides ``byte_counter``
+        ("ai_rate", TIME),
+        ("hai_rate", TIME),
+        ("gain", TIME),
+        ("cnp_interval", TIME),
+        ("alpha_timer", TIME),
+        ("increase_timer", TIME),
+        ("min_rate", TIME),
+        ("initial_alpha", TIME),
+        ("fast_recovery_steps", COUNT),
+        ("clamp_target", FLAG),
         # totals
         ("paused_s", TIME),
         ("pauses", COUNT),
@@ -249,6 +261,7 @@ Record: TypeAlias = Any  # one row of a table
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 class State(NamedTuple):
@@ -294,14 +307,3 @@ class Params(NamedTuple):
     sample_s: float  # between samples of the queues
     sampling_rate: float  # of INT
     bins_per_s: float  # of the background, 0 for none
-    ai_rate: float
-    hai_rate: float
-    gain: float
-    cnp_interval: float
-    alpha_timer: float
-    increase_timer: float
-    byte_counter: float  # inf for none
-    fast_recovery_steps: int
-    min_rate: float
-    clamp_target: bool
-    initial_alpha: float

@@ -65,6 +65,15 @@ class FabricPlan(FabricSizes):
         return tuple(dict.fromkeys(port.node for port in self.ports if port.port is not None))
 
     @cached_property
+    def nics(self) -> tuple[tuple[int, ...], ...]:
+        """Per host by number: its NICs, as ports."""
+        found: dict[str, list[int]] = {name: [] for name in self.hosts}
+        for index, port in enumerate(self.ports):
+            if port.port is None:
+                found[port.node].append(index)
+        return tuple(map(tuple, found.values()))
+
+    @cached_property
     def reverse(self) -> tuple[int, ...]:
         """Per port: the other direction of its cable."""
         reverse = reverse_ports(self.ports)
@@ -97,6 +106,8 @@ class FabricPlan(FabricSizes):
         table["headroom"] = self._headroom(rate, delay)
         table["share"] = pfc_shares(self.ports)
         table["kmin"] = table["kmax"] = math.inf
+        for name, value in sender_columns(self.dcqcn).items():
+            table[name] = value
         return table
 
     def switch_table(self) -> Table:
@@ -131,9 +142,7 @@ class FabricPlan(FabricSizes):
         self, settings: PacketSettings, *, seed: int, sampling_rate: float, bin_s: float = math.inf
     ) -> Params:
         """The kernel's constants; ``bin_s`` is of a background."""
-        dcqcn = self.dcqcn
         _, buckets_per_s, reach = self.calendar()
-        counter = dcqcn.byte_counter_bytes
         return Params(
             seed=seed,
             buckets_per_s=buckets_per_s,
@@ -149,15 +158,22 @@ class FabricPlan(FabricSizes):
             sample_s=settings.queue_sample_s,
             sampling_rate=sampling_rate,
             bins_per_s=1.0 / bin_s,
-            ai_rate=dcqcn.ai_rate_bytes_per_s,
-            hai_rate=dcqcn.hai_rate_bytes_per_s,
-            gain=dcqcn.gain,
-            cnp_interval=dcqcn.cnp_interval_s,
-            alpha_timer=dcqcn.alpha_timer_s,
-            increase_timer=dcqcn.increase_timer_s,
-            byte_counter=math.inf if counter is None else float(counter),
-            fast_recovery_steps=dcqcn.fast_recovery_steps,
-            min_rate=dcqcn.min_rate_bytes_per_s,
-            clamp_target=dcqcn.clamp_target_rate,
-            initial_alpha=dcqcn.initial_alpha,
         )
+
+
+def sender_columns(dcqcn: DcqcnParams) -> dict[str, float]:
+    """What a NIC's flows run, by the columns of its record."""
+    counter = dcqcn.byte_counter_bytes
+    return {
+        "byte_counter": math.inf if counter is None else counter,
+        "ai_rate": dcqcn.ai_rate_bytes_per_s,
+        "hai_rate": dcqcn.hai_rate_bytes_per_s,
+        "gain": dcqcn.gain,
+        "cnp_interval": dcqcn.cnp_interval_s,
+        "alpha_timer": dcqcn.alpha_timer_s,
+        "increase_timer": dcqcn.increase_timer_s,
+        "min_rate": dcqcn.min_rate_bytes_per_s,
+        "initial_alpha": dcqcn.initial_alpha,
+        "fast_recovery_steps": dcqcn.fast_recovery_steps,
+        "clamp_target": dcqcn.clamp_target_rate,
+    }

@@ -48,6 +48,36 @@ async def test_a_watermark_is_set_on_a_switch_or_on_some_of_its_ports(here: Runn
     assert await switch(here) == part.json()
 
 
+async def test_a_host_s_senders_are_set_and_read_back(here: RunningLab) -> None:
+    before = (await here.client.get("/hosts")).json()["hosts"]
+    assert [one["name"] for one in before] == [f"h{number}" for number in range(8)]
+    assert before[0]["dcqcn"]["rai_gbps"] == 0.04
+    assert before[0]["dcqcn"]["increase_timer_us"] == 55
+    changed = {"rai_gbps": 0.4, "byte_counter_bytes": None, "fast_recovery_steps": 1}
+    answer = await here.client.put("/hosts/h0/dcqcn", json=changed)
+    assert answer.status_code == 200
+    assert answer.json() == {"name": "h0", "dcqcn": before[0]["dcqcn"] | changed}
+    assert (await here.client.get("/hosts/h0")).json() == answer.json()
+    assert (await here.client.get("/hosts")).json()["hosts"] == [answer.json(), *before[1:]]
+    # What is shown can be sent back as it is.
+    again = await here.client.put("/hosts/h0/dcqcn", json=answer.json()["dcqcn"])
+    assert again.json() == answer.json()
+
+
+async def test_faster_senders_change_what_a_lab_shows() -> None:
+    async def slowdown(told: dict[str, float]) -> float:
+        async with running_lab() as lab:
+            await lab.client.put("/switches/leaf1/watermark", json=NEW)
+            for host in range(8):
+                assert (await lab.client.put(f"/hosts/h{host}/dcqcn", json=told)).status_code == 200
+            found: float = (await lab.advance(0.005))["slowdown"]["all"]["mean"]
+            return found
+
+    as_it_was = await slowdown({})
+    assert await slowdown({"rai_gbps": 0.04}) == as_it_was
+    assert await slowdown({"rai_gbps": 2.0, "rhai_gbps": 2.0}) != as_it_was
+
+
 async def test_ports_are_read_and_their_peaks_begin_anew(here: RunningLab) -> None:
     await here.advance(0.002)
     first = (await here.client.post("/switches/leaf1/read")).json()
@@ -109,6 +139,16 @@ async def test_cables_are_cut_and_mended(here: RunningLab) -> None:
         ("PUT", "/switches/leaf1/watermark", NEW | {"pmax": 0}, 422, "(0, 1]"),
         ("PUT", "/switches/leaf1/watermark", NEW | {"pmax": "much"}, 422, "pmax"),
         ("PUT", "/switches/leaf1/watermark", [], 422, "body"),
+        ("GET", "/hosts/h99", None, 404, "hosts of this lab are h0, h1"),
+        ("PUT", "/hosts/leaf1/dcqcn", {"rai_gbps": 1}, 404, "leaf1"),
+        ("PUT", "/hosts/h0/dcqcn", {"rai_gbps": 0}, 422, "it must be above 0"),
+        ("PUT", "/hosts/h0/dcqcn", {"rai_gbps": None}, 422, "rai_gbps"),
+        ("PUT", "/hosts/h0/dcqcn", {"rai": 1}, 422, "rai"),
+        ("PUT", "/hosts/h0/dcqcn", {"g": 1}, 422, "(0, 1)"),
+        ("PUT", "/hosts/h0/dcqcn", {"g": "little"}, 422, "g"),
+        ("PUT", "/hosts/h0/dcqcn", {"fast_recovery_steps": 0.5}, 422, "fast_recovery_steps"),
+        ("PUT", "/hosts/h0/dcqcn", {"initial_alpha": 2}, 422, "[0, 1]"),
+        ("PUT", "/hosts/h0/dcqcn", [], 422, "body"),
         ("POST", "/advance", {"until_s": 0}, 422, "after now"),
         ("POST", "/advance", {"until_s": 1e9}, 422, "duration"),
         ("POST", "/advance", {"until_s": "soon"}, 422, "until_s"),
@@ -123,12 +163,13 @@ async def test_cables_are_cut_and_mended(here: RunningLab) -> None:
 async def test_a_mistake_is_a_problem_document_and_changes_nothing(
     here: RunningLab, method: str, path: str, body: Any, status: int, says: str
 ) -> None:
-    before = [(await here.client.get(where)).json() for where in ("/status", "/switches")]
+    shown = ("/status", "/switches", "/hosts")
+    before = [(await here.client.get(where)).json() for where in shown]
     answer = await here.client.request(method, path, json=body)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert says in answer.json()["detail"]
-    assert [(await here.client.get(where)).json() for where in ("/status", "/switches")] == before
+    assert [(await here.client.get(where)).json() for where in shown] == before
 
 
 async def test_broken_json_and_huge_bodies_are_refused(here: RunningLab) -> None:

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twin.dcqcn import PAPER
+from twin.dcqcn import PAPER, PRESETS
 from twin.errors import ScenarioError, TwinError
-from twin.scenario_file import SCHEMA, dcqcn_from_json, load_scenario, scenario_from_json
+from twin.scenario_file import SCHEMA, dcqcn_from_json, dcqcn_to_json, load_scenario, scenario_from_json
 
 GBPS = 125e6
 DOCUMENT: dict[str, Any] = {
@@ -297,6 +297,15 @@ DCQCN_KEYS = (
 @example({"rai_gbps": 10**400})
 def test_whatever_stands_in_dcqcn_is_read_or_refused_in_a_sentence(document: dict[str, Any]) -> None:
     assert is_read_or_refused(lambda: dcqcn_from_json(document))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_parameters_are_written_as_they_are_read(name: str) -> None:
+    written = dcqcn_to_json(PRESETS[name])
+    assert dcqcn_to_json(dcqcn_from_json(written)) == written
+    assert written["rai_gbps"] == {"paper": 0.04, "vendor": 0.005}[name]
+    given = {"g": 0.25, "byte_counter_bytes": None, "feedback_delay_us": 3}
+    assert dcqcn_to_json(dcqcn_from_json(given, missing=PRESETS[name])) == written | given
 
 
 FLOW_KEYS = ("src", "dst", "bytes", "start_s", "start_rate_gbps")

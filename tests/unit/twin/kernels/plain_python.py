@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twin.packet import _kernels, _switch
+from twin.packet import _kernels, _sender, _switch
 from twin.replay import model
 
-PACKET_KERNELS = ((_kernels, "advance"), (_kernels, "set_starts"), (_switch, "fail"), (_switch, "restore"))
+PACKET_KERNELS = (
+    (_kernels, "advance"),
+    (_kernels, "set_starts"),
+    (_sender, "settle_clocks"),
+    (_switch, "fail"),
+    (_switch, "restore"),
+)
 
 
 def records_as_attributes(bundle: Any) -> Any:
