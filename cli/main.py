@@ -187,6 +187,9 @@ def lab(
     pfc: Annotated[
         bool | None, typer.Option("--pfc/--no-pfc", help="PFC; as in the scenario, else on.")
     ] = None,
+    ecmp_seed: Annotated[
+        list[str] | None, unset(help="SWITCH=SEED: the hash seed of a switch; repeatable.")
+    ] = None,
     post_to: Annotated[str | None, unset(help="URL of the service to post reports to.")] = None,
     compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
     int_udp: Annotated[str | None, unset(help="HOST:PORT to send binary reports to by UDP.")] = None,
@@ -205,7 +208,7 @@ def lab(
     from cli.lab import LabRun
     from cli.lab import lab as run
     from cli.lab import write_inventory as write_lab_inventory
-    from lab.setup import LabOptions, LeafSpine, duration_of
+    from lab.setup import LabOptions, LeafSpine, duration_of, ecmp_seeds_of
     from service.tuning.round import parse_watermark
 
     numbers = LeafSpine(
@@ -226,6 +229,7 @@ def lab(
         dcqcn=dcqcn,
         buffer_bytes=None if buffer is None else quantity("--buffer", buffer, BYTES),
         pfc=pfc,
+        ecmp_seeds=ecmp_seeds_of(ecmp_seed or ()),
     )
     how = LabRun(
         watermark=parse_watermark(watermark, "--watermark"),

@@ -19,6 +19,7 @@ from lab.documents import (
     DatagramsDocument,
     DcqcnDocument,
     DcqcnInput,
+    EcmpSeedInput,
     FiguresDocument,
     LabDocument,
     LabHostDocument,
@@ -140,6 +141,7 @@ class Lab:
         marks = [self.runner.view.watermarks[port] for port in ports]
         return LabSwitchDocument(
             name=name,
+            ecmp_seed=self.runner.view.ecmp_seeds[name],
             watermark=WatermarkDocument.of(marks[0]) if len(set(marks)) == 1 else None,
             queues=[
                 QueueWatermarkDocument(
@@ -157,6 +159,11 @@ class Lab:
             self.ports_of(name) if asked.ports is None else [self.port_of(name, port) for port in asked.ports]
         )
         await asyncio.wrap_future(self.runner.set_watermark(ports, asked.watermark()))
+        return self.switch(name)
+
+    async def set_ecmp_seed(self, name: str, seed: int | None) -> LabSwitchDocument:
+        self.ports_of(name)
+        await asyncio.wrap_future(self.runner.set_ecmp_seed(name, seed))
         return self.switch(name)
 
     def host(self, name: str) -> LabHostDocument:
@@ -247,6 +254,11 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     async def put_watermark(name: str, asked: LabWatermarkInput) -> LabSwitchDocument:
         """Sets a switch, or only its ``ports``, between two slices of simulated time."""
         return await lab.set_watermark(name, asked)
+
+    @app.put("/switches/{name:path}/ecmp-seed")
+    async def put_ecmp_seed(name: str, asked: EcmpSeedInput) -> LabSwitchDocument:
+        """Sets the seed by which a switch chooses among equal paths; flows that have begun keep theirs."""
+        return await lab.set_ecmp_seed(name, asked.seed)
 
     @app.post("/switches/{name:path}/read")
     async def post_read(name: str) -> LabPortsDocument:

@@ -19,9 +19,10 @@ MOST_PORTS = 4_096  # of a switch
 
 
 class LabSwitchDocument(Document):
-    """``watermark`` is null where its egress queues differ."""
+    """``watermark`` is null where its egress queues differ, ``ecmp_seed`` where it has none of its own."""
 
     name: str
+    ecmp_seed: int | None
     watermark: WatermarkDocument | None
     queues: list[QueueWatermarkDocument]
 
@@ -184,6 +185,11 @@ class _Asked(RequestBody):
 
 class AdvanceInput(_Asked):
     until_s: float
+
+
+class EcmpSeedInput(_Asked):
+    seed: int | None
+    """Null takes it away."""
 
 
 class LinkInput(_Asked):

@@ -49,6 +49,7 @@ class View:
     reports_made: int
     watermarks: Mapping[int, Watermark]
     dcqcn: Mapping[int, DcqcnParams]  # by host
+    ecmp_seeds: Mapping[str, int | None]
     links_down: frozenset[int]
     lately: Figures | None
 
@@ -124,6 +125,7 @@ class Runner:
             reports_made=0,
             watermarks={port: fabric.watermark(port) for port in switch_ports},
             dcqcn={host: fabric.dcqcn(host) for host in range(len(fabric.hosts))},
+            ecmp_seeds={name: fabric.ecmp_seed(name) for name in fabric.plan.switches},
             links_down=frozenset(),
             lately=None,
         )
@@ -164,6 +166,13 @@ class Runner:
             params = change(self._fabric.dcqcn(host))
             self._fabric.set_dcqcn([host], params)
             self._publish(dcqcn={**self.view.dcqcn, host: params})
+
+        return self._ask(act)
+
+    def set_ecmp_seed(self, switch: str, seed: int | None) -> Future[None]:
+        def act() -> None:
+            self._fabric.set_ecmp_seed(switch, seed)
+            self._publish(ecmp_seeds={**self.view.ecmp_seeds, switch: seed})
 
         return self._ask(act)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from twin.traffic.notation import read_traffic
 from twin.units import SECONDS, quantity
 
 AHEAD_S = 0.005
+MOST_DIGITS = 19  # of a seed below 2^63
 
 
 class Feed:
@@ -91,6 +93,7 @@ class LabOptions:
     dcqcn: str | None = None
     buffer_bytes: float | None = None
     pfc: bool | None = None
+    ecmp_seeds: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,18 @@ def duration_of(text: str) -> float:
     return seconds
 
 
+def ecmp_seeds_of(texts: Sequence[str]) -> dict[str, int]:
+    """Seeds from texts such as ``leaf1=7``; raises ``InputError``."""
+    seeds: dict[str, int] = {}
+    for text in texts:
+        switch, _, seed = text.rpartition("=")
+        if not switch or not seed.isdecimal() or len(seed) > MOST_DIGITS or switch in seeds:
+            rule = "it is SWITCH=SEED, a whole number below 2^63, once for each switch"
+            raise InputError("--ecmp-seed", repr(text), rule, "give such as leaf1=7")
+        seeds[switch] = int(seed)
+    return seeds
+
+
 def lab_parts(options: LabOptions) -> LabParts:
     """Raises an ``ApiError``, ``TelemetryError`` or ``TwinError`` for options that do not fit together."""
     if options.topology is not None and options.scenario is not None:
@@ -123,6 +138,7 @@ def lab_parts(options: LabOptions) -> LabParts:
         wire_overhead_bytes=facts.wire_overhead_bytes,
         buffer_bytes=facts.buffer_bytes,
         pfc=facts.pfc,
+        ecmp_seeds=options.ecmp_seeds,
     )
     addresses = {host.name: host.ip for host in topology.hosts}
     if options.scenario is not None and options.traffic is None:

@@ -14,7 +14,7 @@ from twin.packet import _kernels, _sender, _switch, layout
 from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.layout import PacketSettings, State
-from twin.packet.plan import FabricPlan, sender_columns
+from twin.packet.plan import FabricPlan, check_seed, sender_columns
 from twin.packet.results import Completions, Measured, PortReadings, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
@@ -26,7 +26,6 @@ _FIRST_POOL = 4096  # packets; it grows
 _SAMPLES = 8192  # INT stacks kept until they are taken
 _MOST_HOPS = 16
 _MOST_PROBED = 65_536  # flows offered last, whose paths probes take
-_SEEDS = 1 << 63
 
 
 class Fabric:
@@ -53,10 +52,7 @@ class Fabric:
             raise ParameterError(
                 "fabric sampling_rate", str(sampling_rate), "a share lies in [0, 1]", "give such as 0.015625"
             )
-        if not 0 <= seed < _SEEDS:
-            raise ParameterError(
-                "seed", repr(seed), "a seed is a whole number from 0 to 2^63 − 1", "give such as 1"
-            )
+        check_seed("seed", seed)
         self.plan = plan
         self._seed = seed
         self._routes = Routes(plan)
@@ -145,6 +141,21 @@ class Fabric:
         flows = self._flows.rows
         counters = np.where(nics, self._state.ports["byte_counter"], np.inf)
         flows["counted"] = np.minimum(flows["counted"], counters[flows["nic"]])
+
+    def ecmp_seed(self, switch: str) -> int | None:
+        """What ``plan.ecmp_seeds`` or ``set_ecmp_seed`` gave a switch, None for nothing."""
+        return self._routes.seed(switch)
+
+    def set_ecmp_seed(self, switch: str, seed: int | None) -> None:
+        """Changes a switch's ECMP seed; None takes it away (see ``FabricPlan``).
+
+        Flows that have begun keep their paths; others that cross the switch choose again. Raises
+        ``ScenarioError`` for another kind of node and ``ParameterError`` for no such seed.
+        """
+        self.plan.check_ecmp_seed(switch, 0 if seed is None else seed)
+        if seed != self._routes.seed(switch):
+            self._routes.set_seed(switch, seed)
+            self._move_flows(across=switch)
 
     def offer(self, traffic: Traffic) -> NDArray[np.int64]:
         """Adds flows, each on an equal-cost path by its hash, and returns their numbers.
@@ -391,21 +402,26 @@ class Fabric:
         _kernels.set_starts(self._state, rows)
         return np.asarray(self._flows.rows["number"][rows], dtype=np.int64)
 
-    def _move_flows(self) -> None:
-        """Reroutes flows whose path is broken, where possible."""
+    def _move_flows(self, *, across: str | None = None) -> None:
+        """Reroutes flows whose path is broken, or that have not begun and lead ``across``, where possible."""
         table = self._flows.rows
         for row in self._flows.live.tolist():
-            if self._routes.is_open(self._paths[row]):
+            path, flow = self._paths[row], table[row]
+            chooses = flow["state"] == layout.WAITING and any(
+                self.plan.ports[port].node == across for port in path
+            )
+            if self._routes.is_open(path) and not chooses:
                 continue
-            flow = table[row]
             src, dst, number = int(flow["src"]), int(flow["dst"]), int(flow["number"])
-            path = self._routes.path(self.hosts[src], self.hosts[dst], flow_key(self._seed, src, dst, number))
+            other = self._routes.path(
+                self.hosts[src], self.hosts[dst], flow_key(self._seed, src, dst, number)
+            )
             # A flow keeps its NIC, which has its clocks and its place in the round.
-            if path is None or path[0] != flow["nic"]:
+            if other is None or other[0] != flow["nic"]:
                 continue
-            way = self._routes.way(path)
+            way = self._routes.way(other)
             table["forward"][row], table["back"][row] = way.forward, way.back
-            self._paths[row] = path
+            self._paths[row] = other
         self._state = self._state._replace(places=self._routes.places())
 
     def _more_packets(self) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
 from twin.dcqcn import DcqcnParams
-from twin.errors import ScenarioError, check_above_zero, check_not_negative
+from twin.errors import ParameterError, ScenarioError, check_above_zero, check_not_negative
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
 from twin.scenario import FabricSizes, Scenario, pfc_shares, reverse_ports
 
+SEEDS = 1 << 63
 HEADROOM_PACKETS = 3  # one in transmission at either end when the pause is due, and one half received
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
 EVENTS_A_PACKET_TIME = 0.2  # events of a port while it sends one packet at full load
@@ -25,11 +29,15 @@ EVENTS_A_PACKET_TIME = 0.2  # events of a port while it sends one packet at full
 class FabricPlan(FabricSizes):
     """Hosts, switches and cables as egress ports (both directions of each), and their settings.
 
-    Raises ``ScenarioError`` where a cable lacks a direction, or a number is out of range.
+    ``ecmp_seeds``: what switches, by name, mix into a flow's hash to choose among equal paths. Switches of
+    one seed choose alike, as with hardware, so that some paths of several tiers stay empty (polarisation); a
+    switch that is not named mixes in a number of its own. Raises ``ScenarioError`` where a cable lacks a
+    direction, or a number is out of range, and ``ParameterError`` for a seed.
     """
 
     ports: tuple[EgressPort, ...]
     dcqcn: DcqcnParams
+    ecmp_seeds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not any(port.port is None for port in self.ports):
@@ -48,11 +56,22 @@ class FabricPlan(FabricSizes):
                 "give a larger buffer",
             )
         _ = self.reverse
+        for name, seed in self.ecmp_seeds.items():
+            self.check_ecmp_seed(name, seed)
 
     @classmethod
     def of(cls, scenario: Scenario) -> FabricPlan:
         """The fabric a scenario runs on."""
-        return cls(**{field.name: getattr(scenario, field.name) for field in fields(cls)})
+        shared = {one.name for one in fields(cls)} - {"ecmp_seeds"}
+        return cls(**{name: getattr(scenario, name) for name in shared})
+
+    def check_ecmp_seed(self, switch: str, seed: int) -> None:
+        """Raises ``ScenarioError`` for another kind of node, ``ParameterError`` for no such seed."""
+        if switch not in self.switches:
+            raise ScenarioError(
+                "fabric ecmp_seeds", repr(switch), "only switches have an ECMP seed", "name one of those"
+            )
+        check_seed(f"ECMP seed of {switch!r}", seed)
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -159,6 +178,13 @@ class FabricPlan(FabricSizes):
             sampling_rate=sampling_rate,
             bins_per_s=1.0 / bin_s,
         )
+
+
+def check_seed(where: str, seed: Any) -> None:
+    """Raises ``ParameterError`` unless ``seed`` is one."""
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not 0 <= int(seed) < SEEDS:
+        rule = "a seed is a whole number from 0 to 2^63 − 1"
+        raise ParameterError(where, repr(seed), rule, "give such as 1")
 
 
 def sender_columns(dcqcn: DcqcnParams) -> dict[str, float]:

@@ -41,6 +41,7 @@ class Routes:
         self._ports = plan.ports
         self._hosts = frozenset(plan.hosts)
         self._node = {name: number for number, name in enumerate([*plan.hosts, *plan.switches])}
+        self._seeds = dict(plan.ecmp_seeds)
         self._leaving: defaultdict[str, list[int]] = defaultdict(list)
         self._entering: defaultdict[str, list[int]] = defaultdict(list)
         for index, port in enumerate(plan.ports):
@@ -61,7 +62,7 @@ class Routes:
     def path(self, src: str, dst: str, key: int) -> tuple[int, ...] | None:
         """Egress ports from host to host, the NIC first; None where no path is up.
 
-        ``key`` is the flow's hash; the node is mixed in, so that tiers choose independently.
+        ``key`` is the flow's hash; the node or its seed is mixed in, so that tiers choose independently.
         """
         last = self._last.get(dst)
         if last is None:
@@ -75,7 +76,7 @@ class Routes:
             open_ports = last.get(node) or choices.get(node)
             if not open_ports:
                 return None
-            pick = _mix(key, self._node[node]) % len(open_ports) if len(open_ports) > 1 else 0
+            pick = _mix(key, self._salt(node)) % len(open_ports) if len(open_ports) > 1 else 0
             path.append(open_ports[pick])
             node = self._ports[open_ports[pick]].peer
         return tuple(path)
@@ -136,6 +137,20 @@ class Routes:
         self._down -= ports
         self._last.clear()
         self._choices.clear()
+
+    def seed(self, switch: str) -> int | None:
+        return self._seeds.get(switch)
+
+    def set_seed(self, switch: str, seed: int | None) -> None:
+        if seed is None:
+            self._seeds.pop(switch, None)
+        else:
+            self._seeds[switch] = seed
+
+    def _salt(self, node: str) -> int:
+        """A seed is no node's number: below 0, where those begin at 0."""
+        seed = self._seeds.get(node)
+        return self._node[node] if seed is None else ~int(seed)
 
     def is_open(self, path: tuple[int, ...]) -> bool:
         return self._down.isdisjoint(path)

@@ -48,6 +48,16 @@ async def test_a_watermark_is_set_on_a_switch_or_on_some_of_its_ports(here: Runn
     assert await switch(here) == part.json()
 
 
+async def test_a_switch_s_seed_is_set_shown_and_taken_away(here: RunningLab) -> None:
+    assert (await switch(here))["ecmp_seed"] is None
+    answer = await here.client.put("/switches/leaf1/ecmp-seed", json={"seed": 7})
+    assert answer.status_code == 200
+    assert answer.json() == await switch(here)
+    assert [(await switch(here, name))["ecmp_seed"] for name in ("leaf1", "leaf2")] == [7, None]
+    await here.client.put("/switches/leaf1/ecmp-seed", json={"seed": None})
+    assert (await switch(here))["ecmp_seed"] is None
+
+
 async def test_a_host_s_senders_are_set_and_read_back(here: RunningLab) -> None:
     before = (await here.client.get("/hosts")).json()["hosts"]
     assert [one["name"] for one in before] == [f"h{number}" for number in range(8)]
@@ -139,6 +149,10 @@ async def test_cables_are_cut_and_mended(here: RunningLab) -> None:
         ("PUT", "/switches/leaf1/watermark", NEW | {"pmax": 0}, 422, "(0, 1]"),
         ("PUT", "/switches/leaf1/watermark", NEW | {"pmax": "much"}, 422, "pmax"),
         ("PUT", "/switches/leaf1/watermark", [], 422, "body"),
+        ("PUT", "/switches/leaf9/ecmp-seed", {"seed": 1}, 404, "leaf9"),
+        ("PUT", "/switches/leaf1/ecmp-seed", {"seed": -1}, 422, "a seed is a whole number"),
+        ("PUT", "/switches/leaf1/ecmp-seed", {"seed": 0.5}, 422, "seed"),
+        ("PUT", "/switches/leaf1/ecmp-seed", {}, 422, "seed"),
         ("GET", "/hosts/h99", None, 404, "hosts of this lab are h0, h1"),
         ("PUT", "/hosts/leaf1/dcqcn", {"rai_gbps": 1}, 404, "leaf1"),
         ("PUT", "/hosts/h0/dcqcn", {"rai_gbps": 0}, 422, "it must be above 0"),

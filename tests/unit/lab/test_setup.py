@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.setup import LabOptions, LeafSpine, duration_of, lab_parts
+from lab.setup import LabOptions, LeafSpine, duration_of, ecmp_seeds_of, lab_parts
 from settings.errors import InputError
 from telemetry.errors import TopologyError
 from telemetry.topology import leaf_spine
@@ -36,6 +36,23 @@ def test_a_topology_file_takes_the_place_of_the_numbers(tmp_path: Path) -> None:
     plan = parts_of(topology=path, dcqcn="vendor", pfc=False, buffer_bytes=9e6).plan
     assert plan.switches == ("leaf1",)
     assert (plan.dcqcn, plan.pfc, plan.buffer_bytes) == (preset("vendor"), False, 9e6)
+
+
+def test_switches_may_have_ecmp_seeds() -> None:
+    assert ecmp_seeds_of(["leaf1=7", "a=b=0"]) == {"leaf1": 7, "a=b": 0}
+    assert parts_of(ecmp_seeds={"spine1": 3}).plan.ecmp_seeds == {"spine1": 3}
+    for texts in (
+        ["leaf1"],
+        ["=7"],
+        ["leaf1=-1"],
+        ["leaf1=x"],
+        [f"leaf1={'9' * 5_000}"],
+        ["leaf1=1", "leaf1=1"],
+    ):
+        with pytest.raises(InputError, match="SWITCH=SEED"):
+            ecmp_seeds_of(texts)
+    with pytest.raises(ScenarioError, match="only switches have an ECMP seed"):
+        parts_of(ecmp_seeds={"leaf9": 3})
 
 
 def test_a_scenario_brings_its_fabric_its_flows_and_its_time(reference: Path) -> None:

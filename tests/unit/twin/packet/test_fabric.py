@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from telemetry.topology import EgressPort
+from telemetry.topology import EgressPort, Host, Link, Topology
 from tests.unit.twin.packet.plans import (
     NEVER,
     check_books,
@@ -96,6 +96,15 @@ REFUSED: dict[str, tuple[Callable[[], object], type[TwinError], str]] = {
     ),
     "the end of time": (lambda: running(star(2)).advance(math.inf), ParameterError, "time goes on from 0 s"),
     "no time at all": (lambda: running(star(2)).advance(math.nan), ParameterError, "time goes on from 0 s"),
+    "a seed for a host": (
+        lambda: replace(star(2), ecmp_seeds={"h0": 1}), ScenarioError, "only switches have an ECMP seed",
+    ),
+    "a switch's seed below 0": (
+        lambda: running(star(2)).set_ecmp_seed("s", -1), ParameterError, "ECMP seed of 's': received -1; a",
+    ),
+    "half a seed": (
+        lambda: replace(star(2), ecmp_seeds={"s": 0.5}), ParameterError, "a seed is a whole number",
+    ),
     "too long a path": (
         lambda: running(line(17)).offer(only(0, 33)), ScenarioError, "at most 16 are crossed",
     ),
@@ -265,6 +274,75 @@ def test_flows_spread_over_the_spines_and_keep_their_path() -> None:
     other = running(two_tiers(2, 4, 4), seed=2)
     other.offer(Traffic.independent(np.arange(n) % 4, 4 + np.arange(n) % 4, math.inf, 1.0))
     assert paths_of(other) != paths
+
+
+def across(n_flows: int = 400, start_s: float = 0.0) -> Traffic:
+    """Flows from each host of the first leaf of ``two_tiers(2, 4, 4)`` to those of the second."""
+    n = np.arange(n_flows)
+    return Traffic.independent(n % 4, 4 + n % 4, math.inf, start_s)
+
+
+def test_a_seed_changes_the_choice_of_its_switch_and_of_no_other() -> None:
+    plan = two_tiers(2, 4, 4)
+    paths = []
+    for seeds in ({}, {"leaf1": 7}, {"leaf1": 8}, {"leaf2": 7}):
+        fabric = running(replace(plan, ecmp_seeds=seeds))
+        fabric.offer(across())
+        paths.append(paths_of(fabric))
+    plain, seven, eight, other = paths
+    for one in (seven, eight):
+        moved = sum(one[number] != plain[number] for number in plain)
+        assert 0.65 * 400 < moved < 0.85 * 400  # three of four spines are others
+    assert other == plain  # leaf2 only forwards to its hosts
+    assert seven != eight
+    for number, path in seven.items():
+        ends = [(plan.ports[path[0]].node, plan.ports[path[-1]].peer) for path in (path, plain[number])]
+        assert ends[0] == ends[1] == (f"h{number % 4}", f"h{4 + number % 4}")
+
+
+def test_tiers_of_one_seed_choose_alike() -> None:
+    """Two tiers with two choices each: where both hash alike, half of the four paths stay empty."""
+    hosts = (Host("a"), Host("b"))
+    links = [Link("a", "in", 100.0, 1.0, b_port="h"), Link("b", "out", 100.0, 1.0, b_port="h")]
+    for first in ("l", "r"):
+        links.append(Link("in", first, 100.0, 1.0, a_port=first, b_port="in"))
+        for second in ("0", "1"):
+            middle = first + second
+            links.append(Link(first, middle, 100.0, 1.0, a_port=second, b_port="up"))
+            links.append(Link(middle, "out", 100.0, 1.0, a_port="down", b_port=middle))
+    switches = ("in", "out", "l", "r", "l0", "l1", "r0", "r1")
+    plan = replace(star(2), ports=Topology(hosts, switches, tuple(links)).ports)
+
+    def middles(seeds: dict[str, int]) -> set[str]:
+        fabric = running(replace(plan, ecmp_seeds=seeds))
+        fabric.offer(Traffic.independent([0] * 100, [1] * 100, math.inf, 0.0))
+        return {fabric.plan.ports[path[3]].node for path in paths_of(fabric).values()}
+
+    assert middles({}) == middles({"in": 5, "l": 6, "r": 6}) == {"l0", "l1", "r0", "r1"}
+    assert len(middles({"in": 5, "l": 5, "r": 5})) == 2
+
+
+def test_a_seed_set_later_is_for_flows_that_have_not_begun() -> None:
+    fabric = running(two_tiers(2, 4, 4))
+    begun = fabric.offer(across(100))
+    fabric.advance(1e-6)
+    waiting = fabric.offer(across(100, start_s=1.0))
+    before = paths_of(fabric)
+    fabric.set_ecmp_seed("leaf1", 7)
+    offered = fabric.offer(across(100))
+    after = paths_of(fabric)
+    seeded = running(replace(fabric.plan, ecmp_seeds={"leaf1": 7}))
+    seeded.offer(across(300))
+    wanted = paths_of(seeded)
+    assert all(after[number] == before[number] for number in begun.tolist())
+    assert any(after[number] != before[number] for number in waiting.tolist())
+    assert all(after[number] == wanted[number] for number in [*waiting.tolist(), *offered.tolist()])
+    assert (fabric.ecmp_seed("leaf1"), fabric.ecmp_seed("leaf2")) == (7, None)
+    fabric.set_ecmp_seed("leaf1", None)
+    assert fabric.ecmp_seed("leaf1") is None
+    assert paths_of(fabric) | {number: before[number] for number in waiting.tolist()} == paths_of(fabric)
+    fabric.advance(2e-6)
+    check_books(fabric)
 
 
 def test_a_cable_that_fails_moves_the_flows_on_it_and_no_others() -> None:
