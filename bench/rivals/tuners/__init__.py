@@ -1,0 +1,74 @@
+"""The tuners by name. A new one is a file here and an entry in ``TUNERS`` (docs/rivals.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from bench.rivals.tuner import Tuner
+from bench.rivals.tuners.control import RandomControl
+from bench.rivals.tuners.statics import (
+    PARALEON_EXPERT,
+    SECN1,
+    SECN2,
+    flat,
+    scaled,
+    static_named,
+    vendor_statics,
+)
+from twin.errors import ParameterError
+
+NO_BUDGET = "none"  # of a tuner that does not look
+INCUMBENT = "secn2-scaled"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How to make a tuner, what it is, and the observation budgets it runs on."""
+
+    make: Callable[[], Tuner]
+    about: str
+    budgets: tuple[str, ...] = ("collector",)
+
+
+def _static(make: Callable[[], Tuner], about: str) -> Entry:
+    return Entry(make, about, (NO_BUDGET,))
+
+
+TUNERS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "secn1": _static(lambda: flat(SECN1), "5 KB, 200 KB, 1 % on every port"),
+        "secn2": _static(lambda: flat(SECN2), "100 KB, 400 KB, 20 % on every port"),
+        INCUMBENT: _static(
+            lambda: scaled(SECN2), "the same at 25G, in proportion to the rate: the incumbent"
+        ),
+        "paraleon-expert": _static(lambda: flat(PARALEON_EXPERT), "1.6 MB, 6.4 MB, 20 %"),
+        **{
+            name: _static(lambda mark=mark: flat(mark), f"vendor: {mark}")  # type: ignore[misc]
+            for name, mark in vendor_statics().items()
+        },
+        "random": Entry(RandomControl, "another random setting each millisecond", ("collector", "box")),
+    }
+)
+
+
+def tuner_named(name: str) -> Tuner:
+    """A new tuner of that name, or a static of the oracle's grid; raises ``ParameterError``."""
+    if name.startswith("static:"):
+        return static_named(name)
+    return entry_named(name).make()
+
+
+def entry_named(name: str) -> Entry:
+    """Raises ``ParameterError`` for an unknown tuner."""
+    if name not in TUNERS:
+        raise ParameterError("tuner", repr(name), f"known: {', '.join(TUNERS)}", "choose one of them")
+    return TUNERS[name]
+
+
+def budgets_of(name: str) -> tuple[str, ...]:
+    """The observation budgets that a tuner runs on, ``none`` for one that does not look."""
+    if name.startswith("static:"):
+        return (NO_BUDGET,)
+    return entry_named(name).budgets
