@@ -1,8 +1,8 @@
-# Every target is one script of the same name, so that people, make and CI run the same thing.
+# Every target is one script of the same name (rivals-full: of rivals), so that people, make and CI run the same thing.
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz soak check bench serve lab page format clean
+.PHONY: help demo test test-all fuzz soak check bench rivals rivals-full serve lab page format clean
 .SUFFIXES:
 
 installs := pyproject.toml $(wildcard requirements/*.txt) scripts/setup
@@ -30,6 +30,12 @@ check: .venv/.stamp-dev ## formatting, lint, types, import rules, spelling, chan
 
 bench: .venv/.stamp-bench ## measure speed and accuracy; a table, and JSON in bench/out/
 	@scripts/bench
+
+rivals: .venv/.stamp-run ## five tuners on three scenarios: regret, settling, what exploring costs (some minutes)
+	@scripts/rivals quick
+
+rivals-full: .venv/.stamp-run ## all tuners, scenarios and ten seeds: hours; goes on where it stopped
+	@scripts/rivals full
 
 serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)
 	@.venv/bin/ecntwin serve $(ARGS)

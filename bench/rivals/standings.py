@@ -1,0 +1,175 @@
+"""What results amount to: regret, time to settle, what was suffered meanwhile; by tuner over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from bench.rivals.judge import (
+    SLICE_S,
+    WORSE_BEYOND,
+    Slices,
+    bootstrap,
+    regret,
+    settled_after_s,
+)
+from bench.rivals.scenarios import scenario_named
+from bench.rivals.store import Key, Row, slices_of
+from bench.rivals.tuner import Floats
+from bench.rivals.tuners import INCUMBENT
+from twin.errors import ParameterError
+
+ONE_STATIC = "one static in hindsight"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one tuner did on one scenario and seed.
+
+    ``over_incumbent`` is the sum over phases of J less the incumbent's. ``settled_after_s`` has an entry a
+    phase, inf where it never settled; ``worst_shortfall`` is the worst millisecond's, below the phase's best
+    static; ``worse_share`` of milliseconds were worse than the incumbent's. While exploring: ``extra_pauses``
+    and ``extra_drops`` over the incumbent in the same milliseconds, and ``extra_mice`` in ln of their p99.
+    """
+
+    row: Row
+    regret: float
+    regret_settled: float
+    over_incumbent: float
+    settled_after_s: tuple[float, ...]
+    worst_shortfall: float
+    worse_share: float
+    extra_pauses: float
+    extra_drops: float
+    extra_mice: float
+
+
+class Standings:
+    """All results of a folder compared; raises ``ParameterError`` where the statics are missing."""
+
+    def __init__(self, folder: Path, rows: Sequence[Row]) -> None:
+        self._folder = folder
+        self._rows = {row.key: row for row in rows}
+        self._slices: dict[Key, Slices] = {}
+        self._stitched: dict[tuple[str, int], Floats] = {}
+
+    @cached_property
+    def scenarios(self) -> list[str]:
+        return list(dict.fromkeys(key.scenario for key in self._rows))
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        return sorted({key.seed for key in self._rows})
+
+    @cached_property
+    def tuners(self) -> list[tuple[str, str]]:
+        """Name and budget of every tuner but the oracle's statics, best mean regret first."""
+        pairs = dict.fromkeys(
+            (key.tuner, key.budget) for key in self._rows if not key.tuner.startswith("static:")
+        )
+        return sorted(pairs, key=lambda pair: _mean(self.figures(pair[0], pair[1], lambda one: one.regret)))
+
+    @cached_property
+    def all(self) -> dict[Key, Standing]:
+        return {
+            key: self._standing(row) for key, row in self._rows.items() if not key.tuner.startswith("static:")
+        }
+
+    def figures(
+        self, tuner: str, budget: str, figure: Callable[[Standing], float], scenario: str | None = None
+    ) -> list[float]:
+        """A figure of each seed (and scenario, without ``scenario``)."""
+        return [
+            figure(one)
+            for key, one in self.all.items()
+            if (key.tuner, key.budget) == (tuner, budget) and scenario in (None, key.scenario)
+        ]
+
+    def one_static(self, scenario: str | None = None) -> list[float]:
+        """Regret by seed of the static that is best over a whole run of its scenario, known afterwards."""
+        return [
+            min(regret(row.j, [one.j for one in statics]) for row in statics)
+            for where in self.scenarios
+            if scenario in (None, where)
+            for seed in self.seeds
+            if (statics := self._statics(where, seed))
+        ]
+
+    def shortfall(self, key: Key) -> Floats:
+        """The best static's score of each phase less this one's, by millisecond."""
+        return self._best(key.scenario, key.seed) - self._of(key).score
+
+    def _statics(self, scenario: str, seed: int) -> list[Row]:
+        return [
+            row
+            for key, row in self._rows.items()
+            if (key.scenario, key.seed) == (scenario, seed) and key.tuner.startswith("static:")
+        ]
+
+    def _of(self, key: Key) -> Slices:
+        if key not in self._slices:
+            self._slices[key] = slices_of(self._folder, key)
+        return self._slices[key]
+
+    def _spans(self, scenario: str) -> list[slice]:
+        return [
+            slice(round(begin_s / SLICE_S), round(end_s / SLICE_S))
+            for begin_s, end_s in scenario_named(scenario).spans_s
+        ]
+
+    def _best(self, scenario: str, seed: int) -> Floats:
+        """Scores of the best static of each phase, one after the other."""
+        if (scenario, seed) not in self._stitched:
+            statics = self._statics(scenario, seed)
+            parts = []
+            for phase, span in enumerate(self._spans(scenario)):
+                best = max(statics, key=lambda row: row.j[phase])
+                parts.append(self._of(best.key).score[span])
+            self._stitched[scenario, seed] = np.concatenate(parts)
+        return self._stitched[scenario, seed]
+
+    def _standing(self, row: Row) -> Standing:
+        statics = self._statics(row.scenario, row.seed)
+        beside = self._rows.get(Key(row.scenario, INCUMBENT, "none", row.seed))
+        if not statics or beside is None:
+            raise ParameterError(
+                f"results of {row.scenario}, seed {row.seed}",
+                None,
+                "regret needs the oracle's statics and the incumbent, which are not all there yet",
+                "let the run go on",
+            )
+        own, incumbent = self._of(row.key), self._of(beside.key)
+        best = self._best(row.scenario, row.seed)
+        exploring = own.exploring > 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mice = np.log(own.mice_p99 / incumbent.mice_p99)[exploring]
+        mice = mice[np.isfinite(mice)]
+        return Standing(
+            row=row,
+            regret=regret(row.j, [one.j for one in statics]),
+            regret_settled=regret(row.j_settled, [one.j_settled for one in statics]),
+            over_incumbent=sum(row.j) - sum(beside.j),
+            settled_after_s=tuple(
+                settled_after_s(own.score[span], best[span]) for span in self._spans(row.scenario)
+            ),
+            worst_shortfall=float((best - own.score).max()),
+            worse_share=float(np.mean(own.score < incumbent.score - WORSE_BEYOND)),
+            extra_pauses=float((own.pauses - incumbent.pauses)[exploring].sum()),
+            extra_drops=float((own.dropped_packets - incumbent.dropped_packets)[exploring].sum()),
+            extra_mice=float(mice.mean()) if mice.size else math.nan,
+        )
+
+
+def interval(values: Sequence[float]) -> str:
+    """Mean and bootstrap interval: ``+0.12 [+0.08, +0.17]``."""
+    mean, low, high = bootstrap(values)
+    return "" if math.isnan(mean) else f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else math.inf
