@@ -14,6 +14,7 @@ from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError
 from twin.packet.fabric import Fabric
 from twin.packet.results import Measured, Samples
+from twin.scenario import reverse_ports
 from twin.watermark import Watermark
 
 FORGET_FLOWS_S = 0.010  # a flow table keeps what it saw within this
@@ -81,6 +82,7 @@ class Observer:
         self._budget = budget
         self._looks = looks
         self._queues = np.array(facts.queues, dtype=np.int64)
+        self._far_ends = np.array(reverse_ports(facts.topology.ports), dtype=np.int64)[self._queues]
         self._row = np.full(len(facts.topology.ports), -1, dtype=np.int64)
         self._row[self._queues] = np.arange(len(self._queues))
         self._samples: list[Samples] = []
@@ -126,7 +128,8 @@ class Observer:
             marked_bytes=self._marked_bytes(reading),
             dropped_packets=reading.dropped_packets[at],
             paused_s=reading.paused_s[at],
-            pauses=reading.pauses[at],
+            pausing_s=reading.paused_s[self._far_ends],
+            pauses_sent=reading.pauses[self._far_ends],
             watermarks=watermarks,
             dcqcn=dcqcn,
             flows=flows,

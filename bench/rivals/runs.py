@@ -31,7 +31,12 @@ class Preset:
 
 PRESETS = MappingProxyType(
     {
-        "quick": Preset(QUICK, ("secn1", "random@box"), (1, 2, 3), QUICK_GRID),
+        "quick": Preset(
+            QUICK,
+            ("secn1", "random@box", "annealing@box", "paraleon-plus@box", "bytetuning@box"),
+            (1, 2, 3),
+            QUICK_GRID,
+        ),
         "full": Preset(FULL, tuple(TUNERS), tuple(range(1, 11)), GRID),
     }
 )

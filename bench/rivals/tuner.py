@@ -102,8 +102,9 @@ class SeenFlows:
 class Seen:
     """One interval, as far as the observation budget shows it; arrays have an entry a queue.
 
-    ``watermarks`` ran at its end, as did ``dcqcn`` at the senders. ``flows`` and ``samples`` (its INT
-    reports) are None for a tuner that does not look at flows.
+    ``paused_s`` is how long a queue was stopped by its cable's far end, ``pausing_s`` how long its port
+    stopped that far end, with ``pauses_sent``. ``watermarks`` ran at its end, as did ``dcqcn`` at the
+    senders. ``flows`` and ``samples`` (its INT reports) are None for a tuner that does not look at flows.
     """
 
     begin_s: float
@@ -115,7 +116,8 @@ class Seen:
     marked_bytes: Floats
     dropped_packets: Counts
     paused_s: Floats
-    pauses: Counts
+    pausing_s: Floats
+    pauses_sent: Counts
     watermarks: tuple[Watermark, ...]
     dcqcn: DcqcnParams
     flows: SeenFlows | None = None

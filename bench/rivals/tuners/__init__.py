@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from bench.rivals.tuner import Tuner
+from bench.rivals.tuners.annealing import Annealing
+from bench.rivals.tuners.bytetuning import ByteTuning
 from bench.rivals.tuners.control import RandomControl
+from bench.rivals.tuners.paraleon import Paraleon, ParaleonPlus
 from bench.rivals.tuners.statics import (
     PARALEON_EXPERT,
     SECN1,
@@ -21,6 +24,7 @@ from twin.errors import ParameterError
 
 NO_BUDGET = "none"  # of a tuner that does not look
 INCUMBENT = "secn2-scaled"
+_BOTH = ("collector", "box")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,11 @@ TUNERS: Mapping[str, Entry] = MappingProxyType(
             name: _static(lambda mark=mark: flat(mark), f"vendor: {mark}")  # type: ignore[misc]
             for name, mark in vendor_statics().items()
         },
-        "random": Entry(RandomControl, "another random setting each millisecond", ("collector", "box")),
+        "random": Entry(RandomControl, "another random setting each millisecond", _BOTH),
+        "annealing": Entry(Annealing, "plain annealing of one watermark, at most 100 probes", _BOTH),
+        "paraleon": Entry(Paraleon, "ICNP 2024, as released: 130 probes", _BOTH),
+        "paraleon-plus": Entry(ParaleonPlus, "its later code: 72 probes", _BOTH),
+        "bytetuning": Entry(ByteTuning, "climbs port by port, parameter by parameter", _BOTH),
     }
 )
 
