@@ -128,7 +128,8 @@ class _Run:
         edges = {round(edge / step_s) for span in spans for edge in span}
         self._note_persistent(0 in edges)
         for number in range(1, steps + 1):
-            self._advance(min(number * step_s, self._scenario.duration_s))
+            # Rounded, so that steps of 0.1 and 1 ms meet at the same moment and not a bit before it.
+            self._advance(round(number * step_s, 9))
             reading = self._meter.read()
             self._delivered_bytes += reading.delivered_bytes
             self._judge.read(reading, step_s, exploring=self._exploring)
@@ -160,7 +161,7 @@ class _Run:
 
     def _advance(self, until_s: float) -> None:
         fabric = self._fabric
-        while True:
+        while fabric.now_s < until_s:
             while self._due and self._due[0][0] <= fabric.now_s + _SAME_TIME_S:
                 _, settings, self._exploring = self._due.popleft()
                 self._apply(settings)
@@ -170,8 +171,6 @@ class _Run:
                     act(port)
             if self._feed.next_s <= fabric.now_s:
                 fabric.offer(self._feed.take())
-            if fabric.now_s >= until_s:
-                return
             stops = [until_s, self._feed.next_s]
             stops += [self._due[0][0]] if self._due else []
             stops += [self._cables[0][0]] if self._cables else []
