@@ -24,7 +24,7 @@ from rich.progress import (
 )
 
 from bench.__main__ import OUT, commit
-from bench.rivals.report import conduct_table, plot, regret_table
+from bench.rivals.report import conduct_table, plot, regret_table, trying_table
 from bench.rivals.runs import PRESETS, cores, keys_of, run_all, weight
 from bench.rivals.scenarios import SCENARIOS, VARIANTS, check_memory, free_memory_bytes, scenario_named
 from bench.rivals.standings import Standings
@@ -90,19 +90,22 @@ def run(given: argparse.Namespace, console: Console) -> None:
     console.print(f"{len(left)} of {len(keys)} runs to do, {at_once} at once, into {_shown(folder)}")
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("running", total=len(left))
-        for row, played in run_all(sorted(left, key=weight, reverse=True), state, at_once=at_once):
+        ordered = sorted(left, key=weight, reverse=True)
+        for number, (row, played) in enumerate(run_all(ordered, state, at_once=at_once), start=1):
             store.add(row, played)
             progress.update(task, advance=1, description=str(row.key))
+            if not console.is_terminal:
+                console.print(f"{number} of {len(left)}: {row.key}, {row.wall_s:.1f} s")
     show(folder, console, markdown=False)
 
 
 def show(folder: Path, console: Console, *, markdown: bool) -> None:
     """Prints the tables of a folder."""
     standings = Standings(folder, rows_of(folder))
-    for table in (regret_table, conduct_table):
+    for table in (regret_table, conduct_table, trying_table):
         console.print(table(standings, markdown=markdown))
     if not markdown:
-        console.print("What each column says: docs/rivals.md", style="dim")
+        console.print("docs/rivals.md says what each column is.", style="dim")
 
 
 def newest() -> Path:

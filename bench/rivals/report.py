@@ -23,69 +23,86 @@ _SMOOTHED_OVER = 5  # milliseconds
 def regret_table(standings: Standings, *, markdown: bool = False) -> Table:
     """Regret by scenario, and how often each beat the incumbent."""
     table = _table(
-        f"Regret to the best static of each phase, in ln of slowdowns: mean [95 %] of seeds "
+        f"Regret to the best static of each phase, in ln of slowdowns: mean ± 95 % over seeds "
         f"{_range(standings.seeds)}",
         markdown,
     )
-    table.add_column("tuner")
-    table.add_column("sees")
-    for name in (*standings.scenarios, "all"):
-        table.add_column(name, justify="right")
-    table.add_column("beats incumbent", justify="right")
+    table.add_column("tuner", no_wrap=True)
+    for name in (*standings.scenarios, "all", "over incumbent", "won"):
+        table.add_column(name, justify="right", overflow="fold")
     for tuner, budget in standings.tuners:
         cells = [
             interval(standings.figures(tuner, budget, lambda one: one.regret, scenario))
             for scenario in (*standings.scenarios, None)
         ]
-        gained = standings.figures(tuner, budget, lambda one: one.over_incumbent)
-        won = "–" if tuner == INCUMBENT else f"{sum(one > 0 for one in gained)} of {len(gained)}"
-        table.add_row(tuner, _sees(budget), *cells, won, style="" if tuner != INCUMBENT else "bold")
+        gained = interval(standings.figures(tuner, budget, lambda one: one.over_incumbent))
+        each = [one.over_incumbent for one in _found(standings, tuner, budget)]
+        if tuner == INCUMBENT:
+            table.add_row(tuner, *cells, "–", "–", style="bold")
+        else:
+            table.add_row(
+                _named(tuner, budget), *cells, gained, f"{sum(one > 0 for one in each)}/{len(each)}"
+            )
     table.add_section()
     cells = [interval(standings.one_static(scenario)) for scenario in (*standings.scenarios, None)]
-    table.add_row(ONE_STATIC, "–", *cells, "", style="dim")
+    table.add_row(ONE_STATIC, *cells, "", "", style="dim")
     return table
 
 
 def conduct_table(standings: Standings, *, markdown: bool = False) -> Table:
-    """What each tuner's way there cost, means over scenarios and seeds."""
+    """How each tuner got there, means over scenarios and seeds."""
     table = _table("On the way there: means over scenarios and seeds", markdown)
-    table.add_column("tuner")
-    table.add_column("sees")
+    table.add_column("tuner", no_wrap=True)
     for heading in (
-        "regret, settled half",
-        "settles after",
-        "never does",
+        "settled",
+        "settles in",
+        "never",
         "worst ms",
-        "ms worse than incumbent",
-        "exploring",
-        "pauses, drops, mice p99 then",
+        "worse ms",
         "changes",
-        "size",
-        "exchanged",
-        "CPU a decision",
+        "of size",
+        "sent",
+        "CPU",
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for tuner, budget in standings.tuners:
-        found = [one for key, one in standings.all.items() if (key.tuner, key.budget) == (tuner, budget)]
+        found = _found(standings, tuner, budget)
         after_s = [one for each in found for one in each.settled_after_s]
         reached = [one for one in after_s if math.isfinite(one)]
-        explores = any(one.row.exploring_share > 0 for one in found)
         decisions = sum(one.row.decisions for one in found)
         table.add_row(
-            tuner,
-            _sees(budget),
-            f"{_mean(found, lambda one: one.regret_settled):+.2f}",
+            _named(tuner, budget),
+            _figure(_mean(found, lambda one: one.regret_settled)),
             f"{1e3 * float(np.median(reached)):.0f} ms" if reached else "–",
-            f"{len(after_s) - len(reached)} of {len(after_s)}",
-            f"{_mean(found, lambda one: one.worst_shortfall):+.2f}",
+            f"{len(after_s) - len(reached)}/{len(after_s)}",
+            _figure(_mean(found, lambda one: one.worst_shortfall)),
             f"{100 * _mean(found, lambda one: one.worse_share):.0f} %",
-            f"{100 * _mean(found, lambda one: one.row.exploring_share):.0f} %",
-            _meanwhile(found) if explores else "–",
             f"{_mean(found, lambda one: one.row.changes):.0f}",
             f"{_mean(found, lambda one: one.row.change_size):.2f}",
             f"{_mean(found, lambda one: one.row.exchanged_bytes) / 1e3:.0f} KB",
             f"{1e6 * sum(one.row.decide_cpu_s for one in found) / decisions:.0f} µs" if decisions else "–",
-            style="" if tuner != INCUMBENT else "bold",
+            style="bold" if tuner == INCUMBENT else "",
+        )
+    return table
+
+
+def trying_table(standings: Standings, *, markdown: bool = False) -> Table:
+    """What traffic suffered while tuners tried settings, over the incumbent in the same milliseconds."""
+    table = _table("While trying settings, over the incumbent", markdown)
+    table.add_column("tuner", no_wrap=True)
+    for heading in ("of the time", "pauses", "drops", "mice p99"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for tuner, budget in standings.tuners:
+        found = _found(standings, tuner, budget)
+        if not any(one.row.exploring_share for one in found):
+            continue
+        mice = [one.extra_mice for one in found if not math.isnan(one.extra_mice)]
+        table.add_row(
+            _named(tuner, budget),
+            f"{100 * _mean(found, lambda one: one.row.exploring_share):.0f} %",
+            f"{_mean(found, lambda one: one.extra_pauses):+.0f}",
+            f"{_mean(found, lambda one: one.extra_drops):+.0f}",
+            f"{100 * math.expm1(float(np.mean(mice))):+.0f} %" if mice else "–",
         )
     return table
 
@@ -113,7 +130,7 @@ def plot(standings: Standings, into: Path) -> list[Path]:
                 continue
             mean = np.convolve(np.mean(lines, axis=0), np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, mode="valid")
             at_ms = (np.arange(len(mean)) + _SMOOTHED_OVER / 2) * SLICE_S * 1e3
-            label = tuner if budget == "none" else f"{tuner} @ {budget}"
+            label = _named(tuner, budget)
             axes.plot(at_ms, mean, label=label, linewidth=1.2, color="black" if tuner == INCUMBENT else None)
         axes.axhline(0.0, color="grey", linewidth=0.8)
         for begin_s, _ in scenario_named(scenario).spans_s[1:]:
@@ -131,11 +148,15 @@ def plot(standings: Standings, into: Path) -> list[Path]:
 def _table(title: str, markdown: bool) -> Table:
     if markdown:
         return Table(box=box.MARKDOWN)
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAVY)
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAVY, padding=(0, 1), pad_edge=False)
 
 
-def _sees(budget: str) -> str:
-    return "–" if budget == "none" else budget
+def _found(standings: Standings, tuner: str, budget: str) -> list[Standing]:
+    return [one for key, one in standings.all.items() if (key.tuner, key.budget) == (tuner, budget)]
+
+
+def _named(tuner: str, budget: str) -> str:
+    return tuner if budget == "none" else f"{tuner} @{budget}"
 
 
 def _range(seeds: list[int]) -> str:
@@ -147,10 +168,5 @@ def _mean(found: list[Standing], figure: Callable[[Standing], float]) -> float:
     return float(np.mean([figure(one) for one in found])) if found else math.nan
 
 
-def _meanwhile(found: list[Standing]) -> str:
-    mice = [one.extra_mice for one in found if not math.isnan(one.extra_mice)]
-    slower = f"{100 * math.expm1(float(np.mean(mice))):+.0f} %" if mice else "–"
-    pauses, drops = (
-        _mean(found, which) for which in (lambda one: one.extra_pauses, lambda one: one.extra_drops)
-    )
-    return f"{pauses:+.0f}, {drops:+.0f}, {slower}"
+def _figure(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")

@@ -18,7 +18,7 @@ from bench.rivals.judge import (
     regret,
     settled_after_s,
 )
-from bench.rivals.scenarios import scenario_named
+from bench.rivals.scenarios import SCENARIOS, scenario_named
 from bench.rivals.store import Key, Row, slices_of
 from bench.rivals.tuner import Floats
 from bench.rivals.tuners import INCUMBENT
@@ -60,7 +60,9 @@ class Standings:
 
     @cached_property
     def scenarios(self) -> list[str]:
-        return list(dict.fromkeys(key.scenario for key in self._rows))
+        place = {name: number for number, name in enumerate(SCENARIOS)}
+        found = dict.fromkeys(key.scenario for key in self._rows)
+        return sorted(found, key=lambda name: (place.get(name.partition("+")[0], len(place)), name))
 
     @cached_property
     def seeds(self) -> list[int]:
@@ -83,22 +85,25 @@ class Standings:
     def figures(
         self, tuner: str, budget: str, figure: Callable[[Standing], float], scenario: str | None = None
     ) -> list[float]:
-        """A figure of each seed (and scenario, without ``scenario``)."""
-        return [
-            figure(one)
-            for key, one in self.all.items()
-            if (key.tuner, key.budget) == (tuner, budget) and scenario in (None, key.scenario)
-        ]
+        """A figure by seed; without ``scenario`` the mean over all of them."""
+        by_seed: dict[int, list[float]] = {}
+        for key, one in self.all.items():
+            if (key.tuner, key.budget) == (tuner, budget) and scenario in (None, key.scenario):
+                by_seed.setdefault(key.seed, []).append(figure(one))
+        return [float(np.mean(by_seed[seed])) for seed in sorted(by_seed)]
 
     def one_static(self, scenario: str | None = None) -> list[float]:
         """Regret by seed of the static that is best over a whole run of its scenario, known afterwards."""
-        return [
-            min(regret(row.j, [one.j for one in statics]) for row in statics)
-            for where in self.scenarios
-            if scenario in (None, where)
-            for seed in self.seeds
-            if (statics := self._statics(where, seed))
-        ]
+        found = []
+        for seed in self.seeds:
+            by_scenario = [
+                self._statics(where, seed) for where in self.scenarios if scenario in (None, where)
+            ]
+            regrets = [
+                min(regret(row.j, [one.j for one in all_]) for row in all_) for all_ in by_scenario if all_
+            ]
+            found += [float(np.mean(regrets))] if regrets else []
+        return found
 
     def shortfall(self, key: Key) -> Floats:
         """The best static's score of each phase less this one's, by millisecond."""
@@ -166,9 +171,9 @@ class Standings:
 
 
 def interval(values: Sequence[float]) -> str:
-    """Mean and bootstrap interval: ``+0.12 [+0.08, +0.17]``."""
+    """Mean and half the width of its bootstrap interval: ``0.12 ± 0.04``."""
     mean, low, high = bootstrap(values)
-    return "" if math.isnan(mean) else f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+    return "" if math.isnan(mean) else f"{mean:.2f} ± {(high - low) / 2:.2f}".replace("-", "−")
 
 
 def _mean(values: Sequence[float]) -> float:

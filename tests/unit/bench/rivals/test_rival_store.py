@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,8 +136,9 @@ def test_standings_on_results_made_by_hand(tmp_path: Path, monkeypatch: pytest.M
     assert one.worse_share == 0.25
     assert one.extra_pauses == 3.0
     assert one.extra_mice == pytest.approx(math.log(3))
+    assert standings.figures("annealing", "none", lambda one: one.regret) == [pytest.approx(0.25)]
     assert standings.one_static() == [pytest.approx(min(1.5, 1.0))]
-    assert interval([0.25]) == "+0.25 [+0.25, +0.25]"
+    assert interval([0.25]) == "0.25 ± 0.00"
 
 
 def test_regret_without_its_statics_says_what_is_missing(tmp_path: Path) -> None:
@@ -266,3 +268,12 @@ def test_keys_of_statics_are_files_of_their_own() -> None:
     key = Key("tiny", static_name(LOW), "none", 1)
     assert key.file == "tiny@static_5000_20000_0.5@none@1.npz"
     assert str(key) == "tiny static:5000/20000/0.5 seed 1"
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    Store(tmp_path, commit="abc", seeds=(1,))
+    assert command.main(["plot", str(tmp_path)]) == 2
+    assert "plot: it takes matplotlib; run scripts/setup bench" in capsys.readouterr().err
