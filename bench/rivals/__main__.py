@@ -38,12 +38,19 @@ _MOST_SEED = 2**32 - 1
 
 
 def state_of_tree() -> str:
-    """The commit, and where tracked files differ from it a digest of how; '' outside a repository."""
-    found = commit()
-    if not found.endswith("+"):
-        return found
-    changes = subprocess.run(["git", "diff", "HEAD"], cwd=_ROOT, capture_output=True, check=False).stdout
-    return found + hashlib.sha1(changes, usedforsecurity=False).hexdigest()[:8]
+    """The commit; where files differ from it, + and a digest of how; '' outside a repository."""
+    found = commit().removesuffix("+")
+    if not found:
+        return ""
+    changes = _git("diff", "HEAD")
+    new = _git("ls-files", "--others", "--exclude-standard", "-z", "bench/rivals", "twin", "lab")
+    for name in filter(None, new.split(b"\0")):
+        changes += name + (_ROOT / name.decode()).read_bytes()
+    return f"{found}+{hashlib.sha1(changes, usedforsecurity=False).hexdigest()[:8]}" if changes else found
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, check=True).stdout
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
@@ -153,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """0, or 2 with a sentence on what is wrong with the options or the folder."""
+    """0, 2 with a sentence on what is wrong with the options or the folder, or 130 where interrupted."""
     given = _parser().parse_args(arguments)
     # Not a terminal: room enough that no table is cut in a log.
     console = Console(width=None if sys.stdout.isatty() else 220, highlight=False)
@@ -169,6 +176,9 @@ def main(arguments: list[str]) -> int:
     except TwinError as refused:
         print(refused, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -84,14 +86,22 @@ def run_one(key: Key, commit: str) -> tuple[Row, Played]:
 
 
 def run_all(keys: Iterable[Key], commit: str, *, at_once: int) -> Iterator[tuple[Row, Played]]:
-    """Results as they come, from ``at_once`` processes."""
+    """Results as they come, from ``at_once`` processes. Raises ``ParameterError`` where one dies."""
     keys = list(keys)
     if not keys:
         return
-    pool = ProcessPoolExecutor(at_once)
+    # Ctrl-C is the parent's: runs under way end, others are not begun.
+    pool = ProcessPoolExecutor(at_once, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:
         for done in as_completed([pool.submit(run_one, key, commit) for key in keys]):
             yield done.result()
+    except BrokenProcessPool:
+        raise ParameterError(
+            "run",
+            "a process that died",
+            "results until then are kept",
+            "run it again, with a lower --jobs if memory was short",
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

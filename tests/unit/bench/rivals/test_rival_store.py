@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -256,12 +258,26 @@ def test_seeds_are_read_as_people_write_them() -> None:
     assert command.seeds_of("1-3, 7,2") == (1, 2, 3, 7)
 
 
-def test_a_tree_that_differs_from_its_commit_has_a_state_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "commit", lambda: "abc")
-    assert command.state_of_tree() == "abc"
+def test_a_tree_that_differs_from_its_commit_has_a_state_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    monkeypatch.setattr(command, "_ROOT", tmp_path)
     monkeypatch.setattr(command, "commit", lambda: "abc+")
-    assert command.state_of_tree().startswith("abc+")
-    assert len(command.state_of_tree()) == len("abc+") + 8
+    (tmp_path / "bench" / "rivals").mkdir(parents=True)
+    changed, new = tmp_path / "changed", tmp_path / "bench" / "rivals" / "new.py"
+    changed.write_text("1")
+    for done in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *done], check=True)
+    states = [command.state_of_tree()]
+    for path, text in ((changed, "2"), (changed, "3"), (new, "1"), (new, "2")):
+        path.write_text(text)
+        states.append(command.state_of_tree())
+    assert states[0] == "abc"
+    assert len(set(states)) == 5
+    assert all(one.startswith("abc+") for one in states[1:])
+    monkeypatch.setattr(command, "commit", lambda: "")
+    assert command.state_of_tree() == ""
 
 
 def test_keys_of_statics_are_files_of_their_own() -> None:
@@ -277,3 +293,24 @@ def test_a_picture_without_matplotlib_says_what_to_install(
     Store(tmp_path, commit="abc", seeds=(1,))
     assert command.main(["plot", str(tmp_path)]) == 2
     assert "plot: it takes matplotlib; run scripts/setup bench" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_runs_in_processes_give_what_runs_here_give() -> None:
+    keys = [Key("link-cuts+small", "secn1", "none", seed) for seed in (1, 2)]
+    apart = sorted((row for row, _ in runs.run_all(keys, "abc", at_once=2)), key=lambda row: row.seed)
+    here = [runs.run_one(key, "abc")[0] for key in keys]
+    assert [row.j for row in apart] == [row.j for row in here]
+
+
+class Deadly:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return os._exit, (1,)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_gets_a_sentence() -> None:
+    with pytest.raises(ParameterError, match="received a process that died; results until then are kept"):
+        list(runs.run_all([Deadly()], "abc", at_once=1))  # type: ignore[list-item]
