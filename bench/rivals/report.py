@@ -43,7 +43,8 @@ def regret_table(standings: Standings, *, markdown: bool = False) -> Table:
             table.add_row(
                 _named(tuner, budget), *cells, gained, f"{sum(one > 0 for one in each)}/{len(each)}"
             )
-    table.add_section()
+    if not markdown:
+        table.add_section()
     cells = [interval(standings.one_static(scenario)) for scenario in (*standings.scenarios, None)]
     table.add_row(ONE_STATIC, *cells, "", "", style="dim")
     return table
