@@ -15,7 +15,6 @@ from bench.rivals.observe import Budget, Meter, Observer
 from bench.rivals.scenarios import Scenario
 from bench.rivals.tuner import FabricFacts, Looks, Settings, Tuner
 from lab.setup import Feed
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError
 from twin.packet.fabric import Fabric
 from twin.watermark import Watermark
@@ -62,7 +61,6 @@ def facts_of(scenario: Scenario, budget: Budget) -> FabricFacts:
         delay_s=budget.delay_s,
         sampling=budget.sampling or 1.0,
         incumbent=scenario.incumbent,
-        sets_senders=hasattr(Fabric, "set_dcqcn"),
     )
 
 
@@ -206,20 +204,9 @@ class _Run:
         if asked:
             self._judge.changed(self._fabric.now_s, sum(map(len, asked.values())))
         if settings.dcqcn is not None and settings.dcqcn != self._dcqcn:
-            self._set_senders(settings.dcqcn)
-
-    def _set_senders(self, dcqcn: DcqcnParams) -> None:
-        set_dcqcn = getattr(self._fabric, "set_dcqcn", None)
-        if set_dcqcn is None:
-            raise ParameterError(
-                f"settings of {type(self._tuner).__name__}",
-                "dcqcn",
-                "this fabric's senders take their parameters at the start only",
-                "heed FabricFacts.sets_senders",
-            )
-        set_dcqcn(dcqcn)
-        self._dcqcn = dcqcn
-        self._sender_changes += 1
+            self._fabric.set_dcqcn(range(len(self._fabric.hosts)), settings.dcqcn)
+            self._dcqcn = settings.dcqcn
+            self._sender_changes += 1
 
     def _note_persistent(self, at_an_edge: bool) -> None:
         numbers = self._judge.persistent_flows

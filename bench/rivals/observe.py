@@ -125,7 +125,7 @@ class Observer:
             depth_last_bytes=last,
             depth_peak_bytes=peak,
             sent_bytes=reading.sent_bytes[at],
-            marked_bytes=self._marked_bytes(reading),
+            marked_bytes=reading.marked_bytes[at],
             dropped_packets=reading.dropped_packets[at],
             paused_s=reading.paused_s[at],
             pausing_s=reading.paused_s[self._far_ends],
@@ -135,12 +135,6 @@ class Observer:
             flows=flows,
             samples=samples if self._looks is Looks.FLOWS else None,
         )
-
-    def _marked_bytes(self, reading: Measured) -> Floats:
-        # Full packets, until the fabric counts the bytes of marked ones.
-        marked = reading.marked_packets[self._queues] * float(self._facts.sizes.packet_wire_bytes)
-        found: Floats = np.minimum(marked, reading.sent_bytes[self._queues])
-        return found
 
     def _sampled_depths(self, samples: Samples | None) -> tuple[Floats, Floats, Floats]:
         """Mean, last and peak depth by the INT reports of each queue; 0 where none came."""

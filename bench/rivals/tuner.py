@@ -48,7 +48,7 @@ class FabricFacts:
     delay_s: float
     sampling: float
     incumbent: tuple[Watermark, ...]
-    sets_senders: bool
+    sets_senders: bool = True
 
     @cached_property
     def rate_bytes_per_s(self) -> Floats:
