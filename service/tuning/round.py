@@ -279,7 +279,7 @@ def rebuilt(
     to replay.
     """
     begin_s = replayed_from_s(state, replay_s)
-    chains = chains_of(state.arrivals)
+    chains = chains_of(state.arrivals, state.topology.nic_bytes_per_s)
     return calibrated(
         state,
         incumbent,

@@ -8,8 +8,12 @@ and those that differ by sampling alone are taken to be alike.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+
+from telemetry.state import FlowArrivals
 
 TOGETHER_S = 25e-6  # packets of one burst leave their senders within the time of a message or two
 _BACKGROUND = 8  # times as long around it, where pairs are by chance
@@ -89,6 +93,28 @@ def started_together(
     return found
 
 
+def batches(
+    seen: FlowArrivals, first_s: NDArray[np.float64], running: NDArray[np.bool_]
+) -> list[tuple[NDArray[np.int64], float]]:
+    """The rows of messages that one sender began together, and when."""
+    rows = np.flatnonzero(~running & (seen.n_samples > 1))
+    if not len(rows):
+        return []
+    sender = numbered(seen.src_host)[rows]
+    spacing_s = np.maximum(seen.last_s[rows] - first_s[rows], 0.0) / (seen.n_samples[rows] - 1)
+    return [(rows[batch], at) for batch, at in started_together(sender, first_s[rows], spacing_s)]
+
+
+def ended_together(seen: FlowArrivals, ran: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Of the messages ``ran``, which ran as the window began, the rows that one sender ended together."""
+    rows = np.flatnonzero(ran)
+    if not len(rows):
+        return []
+    spacing_s = (seen.last_s[rows] - seen.start_s[rows]) / seen.n_samples[rows]
+    sender = numbered(seen.src_host)[rows]
+    return [rows[batch] for batch, _ in started_together(sender, -seen.last_s[rows], spacing_s)]
+
+
 def alike(n_samples: NDArray[np.int64]) -> bool:
     """Whether messages may be of one size: sampling alone explains how their samples differ."""
     return len(n_samples) > 1 and float(n_samples.var()) <= _ALIKE_WITHIN * float(n_samples.mean())
@@ -108,3 +134,17 @@ def evened(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np
     real = max(float(seen.var()) - mean, 0.0)
     alike = (mean + (seen - mean) * real / (real + mean)) / seen
     return np.asarray(alike[burst])
+
+
+def first_samples(
+    seen: FlowArrivals, nic_bytes_per_s: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The line rate of each message's sender, and when its first sample left, which is known."""
+    nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
+    return nic, seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic
+
+
+def numbered(names: Sequence[str]) -> NDArray[np.int64]:
+    """A number for each name, the same for the same name, in order of names."""
+    _, number = np.unique(np.array(names, dtype=object), return_inverse=True)
+    return np.asarray(number, np.int64)

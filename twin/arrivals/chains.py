@@ -8,13 +8,14 @@ the chain goes on beyond what the window showed of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
+from twin.arrivals.bursts import batches, first_samples
 
 LARGE_BYTES = 300_000.0
 LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
@@ -45,11 +46,18 @@ def ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
     return np.where(np.isfinite(arrivals.wire_bytes), arrivals.last_s + between_s, np.inf)
 
 
-def chains_of(arrivals: FlowArrivals) -> frozenset[Pair]:
+def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> frozenset[Pair]:
     """Senders and receivers of which most large messages follow one another.
 
-    A pair is judged by its own messages, or, where it has few, by those of all pairs.
+    A pair is judged by its own messages, or, where it has few, by those of all pairs. What a sender begins in
+    batches, as in a collective, waits for more than one message: it forms no chain. ``nic_bytes_per_s``: line
+    rates by host.
     """
+    alone = np.ones(len(arrivals), np.bool_)
+    _, first_s = first_samples(arrivals, nic_bytes_per_s)
+    for batch, _ in batches(arrivals, first_s, arrivals.start_s <= 0.0):
+        alone[batch] = False
+    arrivals = arrivals.take(np.flatnonzero(alone))
     after = _followed(arrivals)
     pairs = _by_pair(arrivals)
     follow = {pair: int(np.count_nonzero(after[rows] >= 0)) for pair, rows in pairs.items()}

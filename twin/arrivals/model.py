@@ -9,14 +9,23 @@ resemble, from another of the receiver's senders, and the others at a time of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import alike, companions, evened, members, started_together
+from twin.arrivals.bursts import (
+    alike,
+    batches,
+    companions,
+    ended_together,
+    evened,
+    first_samples,
+    members,
+    numbered,
+)
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
 
@@ -144,7 +153,7 @@ def _modelled_apart(
     seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
     finite = np.isfinite(seen.wire_bytes)
     # In order of receivers, so that each gets an even part of every size.
-    receiver = _numbered(seen.dst_host)
+    receiver = numbered(seen.dst_host)
     rows = np.argsort(receiver, kind="stable")
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
@@ -153,11 +162,15 @@ def _modelled_apart(
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * RUNNING_FROM_S))
-    for batch, began_s in batches(seen, first_s, running):
-        start[batch] = max(began_s, since_s + 2 * RUNNING_FROM_S)
-        ended = batch[finite[batch]]
-        if alike(seen.n_samples[ended]):
-            wire[ended] = wire[ended].mean()
+    for batch, began_s in batches(seen, first_s, seen.start_s <= RUNNING_FROM_S):
+        begun = batch[~running[batch]]
+        start[begun] = max(began_s, since_s + 2 * RUNNING_FROM_S)
+        if alike(seen.n_samples[batch]):
+            ended = batch[finite[batch]]
+            wire[batch] = wire[ended if len(ended) else batch].mean()
+    for batch in ended_together(seen, finite & (seen.start_s <= RUNNING_FROM_S)):
+        if alike(seen.n_samples[batch]):
+            wire[batch] = wire[batch].mean()
     seen = replace(seen, wire_bytes=wire, start_s=start, sent_bytes=np.where(finite, wire, seen.sent_bytes))
 
     templates = rows[~running[rows]]
@@ -197,7 +210,7 @@ def _modelled_bursts(
     seen = replace(
         seen, wire_bytes=np.full(len(seen), size), start_s=begins, sent_bytes=np.full(len(seen), size)
     )
-    receiver = _numbered(seen.dst_host)
+    receiver = numbered(seen.dst_host)
     count = round(unseen_of_seen * len(seen))
     if not count:
         return seen, 0
@@ -220,7 +233,7 @@ def one_size_bursts(
         return None
     rows = rows[arrivals.n_samples[rows] < MANY_SAMPLES][-_MOST_COMPARED:]
     of = arrivals.take(rows)
-    rows = rows[members(_numbered(of.dst_host), first_samples(of, nic_bytes_per_s)[1])]
+    rows = rows[members(numbered(of.dst_host), first_samples(of, nic_bytes_per_s)[1])]
     found = one_size(arrivals.n_samples[rows], spacing, packet_bytes)
     if found is None:
         return None
@@ -228,12 +241,6 @@ def one_size_bursts(
     member = np.zeros(len(arrivals), np.bool_)
     member[rows[of_it]] = True
     return OneSizeBursts(member, size)
-
-
-def _numbered(names: Sequence[str]) -> NDArray[np.int64]:
-    """A number for each name, the same for the same name, in order of names."""
-    _, number = np.unique(np.array(names, dtype=object), return_inverse=True)
-    return np.asarray(number, np.int64)
 
 
 def _unseen(
@@ -255,14 +262,6 @@ def _unseen(
     )
 
 
-def first_samples(
-    seen: FlowArrivals, nic_bytes_per_s: Mapping[str, float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The line rate of each message's sender, and when its first sample left, which is known."""
-    nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
-    return nic, seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic
-
-
 def usual_burstiness(
     arrivals: FlowArrivals, bursts: OneSizeBursts | None, nic_bytes_per_s: Mapping[str, float]
 ) -> float:
@@ -274,19 +273,7 @@ def usual_burstiness(
     if bursts is not None:
         few &= ~bursts.member
     seen = arrivals.take(np.flatnonzero(few)[-_MOST_COMPARED:])
-    return min(companions(_numbered(seen.dst_host), first_samples(seen, nic_bytes_per_s)[1]), 1.0)
-
-
-def batches(
-    seen: FlowArrivals, first_s: NDArray[np.float64], running: NDArray[np.bool_]
-) -> list[tuple[NDArray[np.int64], float]]:
-    """The rows of messages that one sender began together, and when."""
-    rows = np.flatnonzero(~running & (seen.n_samples > 1))
-    if not len(rows):
-        return []
-    sender = _numbered(seen.src_host)[rows]
-    spacing_s = np.maximum(seen.last_s[rows] - first_s[rows], 0.0) / (seen.n_samples[rows] - 1)
-    return [(rows[batch], at) for batch, at in started_together(sender, first_s[rows], spacing_s)]
+    return min(companions(numbered(seen.dst_host), first_samples(seen, nic_bytes_per_s)[1]), 1.0)
 
 
 def usual_spacing(arrivals: FlowArrivals) -> float:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from telemetry.state import FlowArrivals
+from twin.arrivals.bursts import batches, first_samples
 from twin.arrivals.chains import FOLLOWS_S, LARGE_BYTES, LEAST_SAMPLES, chains_of, ends_s
-from twin.arrivals.model import batches, first_samples, usual_spacing
+from twin.arrivals.model import usual_spacing
 
 MOST_WAITING = 0.5  # of large messages' bytes: above, a long replay would pile up what would have waited
 _FEW_LARGE = 20
@@ -42,6 +43,6 @@ def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) 
     _, first_s = first_samples(large, nic_bytes_per_s)
     for batch, _ in batches(large, first_s, np.zeros(len(large), np.bool_)):
         waits[batch] = True
-    chains = chains_of(large)
+    chains = chains_of(large, nic_bytes_per_s)
     waits &= np.array([one not in chains for one in pairs])
     return float(large.sent_bytes[waits].sum() / large.sent_bytes.sum())

@@ -9,9 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from tests.unit.twin.arrivals.sampled import NIC, sampled
+from tests.unit.twin.arrivals.sampled import HOSTS, NIC, sampled
 from twin.arrivals.chains import chained, chains_of
 
+NICS = dict.fromkeys((*HOSTS, *(f"a{number}" for number in range(8))), NIC)
 SIZE = 5e6
 LASTING_S = SIZE / NIC
 UNTIL_S = 0.05
@@ -30,7 +31,7 @@ def in_turn(count: int, begin_s: float = 1e-3, pause_s: float = 0.0) -> NDArray[
 
 def test_transfers_one_after_the_other_are_a_chain_each_waiting_for_the_one_before() -> None:
     seen = of_pair(in_turn(40))
-    pairs = chains_of(seen)
+    pairs = chains_of(seen, NICS)
     assert pairs == {("h7", "h0")}
     found = chained(seen, pairs, 0.0, UNTIL_S)
     assert found is not None
@@ -40,7 +41,7 @@ def test_transfers_one_after_the_other_are_a_chain_each_waiting_for_the_one_befo
 
 def test_a_chain_goes_on_after_the_window_for_as_long_as_it_was_seen() -> None:
     seen = of_pair(in_turn(40))
-    found = chained(seen, chains_of(seen), in_turn(40)[29] - 1e-5, UNTIL_S)
+    found = chained(seen, chains_of(seen, NICS), in_turn(40)[29] - 1e-5, UNTIL_S)
     assert found is not None
     added = found.arrivals.take(np.arange(len(seen), len(found.arrivals)))
     assert len(added) == 11
@@ -52,7 +53,7 @@ def test_a_chain_goes_on_after_the_window_for_as_long_as_it_was_seen() -> None:
 def test_two_chains_of_a_pair_at_once_are_told_apart() -> None:
     first, second = of_pair(in_turn(20)), of_pair(in_turn(20, begin_s=1.2e-3), seed=2)
     both = first.and_then(second)
-    found = chained(both, chains_of(both), 0.0, UNTIL_S)
+    found = chained(both, chains_of(both, NICS), 0.0, UNTIL_S)
     assert found is not None
     assert found.after[:20].tolist() == [-1, *range(19)]
     assert found.after[20:40].tolist() == [-1, *range(20, 39)]
@@ -60,7 +61,7 @@ def test_two_chains_of_a_pair_at_once_are_told_apart() -> None:
 
 def test_the_usual_pause_between_transfers_is_kept() -> None:
     seen = of_pair(in_turn(30, pause_s=60e-6))
-    found = chained(seen, chains_of(seen), 0.0, UNTIL_S)
+    found = chained(seen, chains_of(seen, NICS), 0.0, UNTIL_S)
     assert found is not None
     assert found.gap_s == pytest.approx(60e-6, abs=10e-6)
 
@@ -74,9 +75,9 @@ def of_pairs(count: int, start_s: NDArray[np.float64]) -> FlowArrivals:
 
 def test_a_pair_with_few_messages_is_judged_by_all() -> None:
     """As in a short window: two transfers each of six pairs."""
-    assert len(chains_of(of_pairs(6, in_turn(2)))) == 6
+    assert len(chains_of(of_pairs(6, in_turn(2)), NICS)) == 6
     lonely = of_pair(in_turn(2)).and_then(of_pairs(6, in_turn(2, pause_s=2e-3)))
-    assert chains_of(lonely) == frozenset()
+    assert chains_of(lonely, NICS) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,18 @@ def test_a_pair_with_few_messages_is_judged_by_all() -> None:
     ids=["long pauses", "few", "all at once", "by chance", "small", "none"],
 )
 def test_other_messages_are_no_chain(seen: FlowArrivals) -> None:
-    assert chains_of(seen) == frozenset()
-    assert chained(seen, chains_of(seen), 0.0, UNTIL_S) is None
+    assert chains_of(seen, NICS) == frozenset()
+    assert chained(seen, chains_of(seen, NICS), 0.0, UNTIL_S) is None
+
+
+def test_steps_of_a_collective_are_no_chains() -> None:
+    """A sender begins messages to twelve receivers at once, again and again."""
+    alone = [of_pair(in_turn(30), dst=f"d{to}", seed=to + 1) for to in range(12)]
+    assert all(len(chains_of(seen, NICS)) == 1 for seen in alone)
+    seen = alone[0]
+    for more in alone[1:]:
+        seen = seen.and_then(more)
+    assert chains_of(seen, NICS) == frozenset()
 
 
 def test_only_the_pairs_named_are_linked() -> None:

@@ -93,6 +93,46 @@ def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along()
     assert found[len(other) + 1] == pytest.approx(5e6, rel=0.5)
 
 
+def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrivals:
+    """A sender's messages to 15 receivers at once, step after step, as 1 packet in 64 shows them.
+
+    They share its NIC; a step that began before 0 is seen in part, as is one that lasts beyond the window.
+    """
+    rng = np.random.default_rng(5)
+    lasting_s, rows = 15 * size / NIC, []
+    for begin_s in steps_s:
+        for to in range(15):
+            at = np.sort(begin_s + lasting_s * rng.uniform(0.0, 1.0, rng.poisson(size / (64 * PACKET))))
+            at = at[(at > 0.0) & (at < until_s)]
+            shown = len(at) * 64 * PACKET
+            start_s = 0.0 if begin_s < 0.0 else max(at[0] - shown / (len(at) + 1) / NIC, 1e-8)
+            wire = math.inf if begin_s + lasting_s > until_s else shown
+            rows.append((f"d{to}", wire, start_s, at[-1], shown, len(at)))
+    to_host, wire, start, last, sent, n = zip(*rows, strict=True)
+    return FlowArrivals(
+        src_host=(HOSTS[0],) * len(rows),
+        dst_host=to_host,
+        path=np.zeros(len(rows), np.int32),
+        wire_bytes=np.array(wire),
+        start_s=np.array(start),
+        last_s=np.array(last),
+        sent_bytes=np.array(sent),
+        n_samples=np.array(n),
+    )
+
+
+def test_messages_of_a_collective_are_of_one_size_at_the_edges_of_the_window_too() -> None:
+    step_s = 15 * 2e6 / NIC + 2e-4
+    begins = [step_s * (number - 0.6) for number in range(5)]
+    seen = collective(begins, until_s := begins[-1] + 0.4 * step_s, 2e6)
+    found = undone(seen, until_s=until_s).arrivals
+    by_step = found.wire_bytes[: len(seen)].reshape(5, 15)
+    assert np.ptp(by_step, axis=1).tolist() == [0.0] * 5
+    assert by_step[0, 0] == pytest.approx(0.7e6, rel=0.2), "what was left of it"
+    assert by_step[1:4, 0] == pytest.approx(2e6, rel=0.1)
+    assert np.isfinite(by_step[4, 0])
+
+
 def incast(size: np.ndarray | float, one_in: int) -> FlowArrivals:
     """150 bursts of 16 messages to four receivers in turn, one every 300 µs."""
     rng = np.random.default_rng(2)
