@@ -17,7 +17,8 @@ from bench.figure import Figure
 from bench.phases import STATICS, by_phase, static_runs
 from lab.demo.closed_loop import Interval, Round, outcome_of
 from lab.demo.conduct import conduct
-from lab.demo.plan import FULL, DemoPlan, Phase
+from lab.demo.plan import FULL, DemoPlan, phases
+from lab.setup import LeafSpine
 from twin.watermark import Watermark
 
 SEEDS = tuple(range(1, 11))
@@ -27,19 +28,16 @@ LEAD_GOAL, SHARE_GOAL = 0.08, 0.85
 ALIKE = replace(
     FULL,
     name="alike",
-    phases=tuple(
-        Phase(name, 0.040 * number, traffic)
-        for number, (name, traffic) in enumerate(
-            (
-                ("web search", "websearch:0.5"),
-                (
-                    "bulk transfers",
-                    "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB",
-                ),
-                ("Hadoop, incast", "hadoop:0.3,incast:14:each_bytes=64KB"),
-            )
-        )
+    fabric=LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=100, uplink_gbps=200),
+    phases=phases(
+        0.040,
+        ("web search", "websearch:0.5"),
+        ("bulk transfers", "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB"),
+        ("Hadoop, incast", "hadoop:0.3,incast:14:each_bytes=64KB"),
     ),
+    duration_s=0.120,
+    interval_s=0.010,
+    window_s=0.015,
 )
 
 
@@ -88,7 +86,7 @@ def run(
                     }
                     for one in found.loop.rounds
                 ],
-                "phases": by_phase([compared.runs[1], found.loop])[1],
+                "phases": by_phase(plan, compared.runs[1], found.loop),
             }
         )
     return rows

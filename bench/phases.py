@@ -1,12 +1,14 @@
 """What each phase of the demo's traffic wants: the best of twelve settings, by phase and over all of them.
 
-``python -m bench.phases [SEED]`` prints a table: gains over the vendor default, in the lab's packets. Phases
+``python -m bench.phases [SEED]`` prints a table: gains over the vendor default, in the lab's packets, and
+what one would gain who knows the best setting of each phase as soon as its first interval is over. Phases
 were chosen by it, never by how the closed loop does on them.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +17,7 @@ from functools import partial
 from rich.console import Console
 
 from bench.accuracy import markdown
-from lab.demo.closed_loop import POLICY, Run, keep, measured
+from lab.demo.closed_loop import Interval, Run, gains_over
 from lab.demo.plan import FULL, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
 from lab.figures import Stretch
@@ -23,7 +25,6 @@ from lab.setup import Feed
 from twin.dcqcn import PRESETS
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
-from twin.search.gain import POLICIES, gain_over
 from twin.traffic.base import Hosts
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark
@@ -64,31 +65,44 @@ class LabHere:
         traffic = read_traffic(plan.traffic, where="traffic")
         self._feed = Feed(traffic.traffic(hosts, duration_s=plan.duration_s, seed=seed))
         self._fabric = Fabric(made, watermark=watermark, seed=seed)
-        self._whole, self._phase = (Stretch(self._fabric.measured()) for _ in range(2))
+        self._queues = [number for number, port in enumerate(made.ports) if port.port is not None]
+        self._whole, self._interval = (Stretch(self._fabric.measured()) for _ in range(2))
 
-    def advance(self, until_s: float) -> FiguresDocument:
-        stretch = Stretch(self._fabric.measured())
+    def set_watermark(self, watermark: Watermark) -> None:
+        self._fabric.set_watermark(self._queues, watermark)
+
+    def advance(self, until_s: float) -> None:
         while self._fabric.now_s < until_s:
             if self._feed.next_s <= self._fabric.now_s:
                 self._fabric.offer(self._feed.take())
             happened = self._fabric.advance(min(until_s, self._feed.next_s))
-            for one in (stretch, self._whole, self._phase):
+            for one in (self._interval, self._whole):
                 one.add(happened.completions)
-        return FiguresDocument.of(stretch.figures(self._fabric.measured()))
 
     def mark(self) -> FiguresDocument:
         now = self._fabric.measured()
-        found = FiguresDocument.of(self._phase.figures(now, self._fabric.under_way()))
-        self._phase = Stretch(now)
+        found = FiguresDocument.of(self._interval.figures(now, self._fabric.under_way()))
+        self._interval = Stretch(now)
         return found
 
     def figures(self) -> FiguresDocument:
         return FiguresDocument.of(self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
 
 
+def changing_run(plan: DemoPlan, seed: int, name: str, begins: Sequence[tuple[float, Watermark]]) -> Run:
+    """The whole traffic under settings that change at the ends of intervals; the first begins at 0."""
+    lab, intervals = LabHere(plan, seed, begins[0][1]), []
+    for begin_s, end_s in zip((0.0, *plan.ends_s), plan.ends_s, strict=False):
+        watermark = [one for at_s, one in begins if at_s <= begin_s + 1e-9][-1]
+        lab.set_watermark(watermark)
+        lab.advance(end_s)
+        intervals.append(Interval(watermark, lab.mark()))
+    return Run(name, tuple(intervals), lab.figures())
+
+
 def static_run(plan: DemoPlan, seed: int, watermark: Watermark) -> Run:
     """The whole traffic under one setting."""
-    return keep(str(watermark), LabHere(plan, seed, watermark), plan, watermark, lambda *_: None)
+    return changing_run(plan, seed, str(watermark), [(0.0, watermark)])
 
 
 def static_runs(plan: DemoPlan, seed: int, statics: Sequence[Watermark] = STATICS) -> list[Run]:
@@ -97,32 +111,49 @@ def static_runs(plan: DemoPlan, seed: int, statics: Sequence[Watermark] = STATIC
         return list(pool.map(partial(static_run, plan, seed), statics))
 
 
-def by_phase(runs: list[Run]) -> list[list[float]]:
-    """Gains over the first run, [run][phase]."""
-    now = [measured(figures) for figures in runs[0].phases]
+def by_phase(plan: DemoPlan, now: Run, new: Run) -> list[float]:
+    """Mean gain over ``now`` in the intervals of each phase."""
+    names = [plan.phase_at(one.figures.begin_s).name for one in now.intervals]
+    gains = [one.value for one in gains_over(now, new)]
     return [
-        [
-            gain_over(before, measured(after), POLICIES[POLICY], 0.0).value
-            for before, after in zip(now, run.phases, strict=True)
-        ]
-        for run in runs
+        statistics.mean(gain for gain, name in zip(gains, names, strict=True) if name == phase.name)
+        for phase in plan.phases
     ]
+
+
+def best_of_each(plan: DemoPlan, gains: Sequence[Sequence[float]]) -> tuple[Watermark, ...]:
+    """The best static setting of each phase, of gains by setting and phase."""
+    rows = range(len(gains))
+    return tuple(STATICS[max(rows, key=lambda row: gains[row][phase])] for phase in range(len(plan.phases)))
+
+
+def one_interval_late(plan: DemoPlan, seed: int, best: Sequence[Watermark]) -> Run:
+    """What one gains who knows the best static setting of a phase when its first interval is over."""
+    begins = [
+        (phase.begin_s + plan.interval_s, watermark)
+        for phase, watermark in zip(plan.phases, best, strict=True)
+    ]
+    return changing_run(plan, seed, "one interval late", [(0.0, VENDOR_DEFAULT), *begins])
 
 
 def main(arguments: list[str]) -> None:
     """Prints the table of one seed."""
     plan, seed = FULL, int(arguments[0]) if arguments else 1
-    gains = by_phase(static_runs(plan, seed))
+    runs = static_runs(plan, seed)
+    gains = [by_phase(plan, runs[0], run) for run in runs]
+    best = best_of_each(plan, gains)
+    late = by_phase(plan, runs[0], one_interval_late(plan, seed, best))
+    rows = sorted(zip(map(str, STATICS), gains, strict=True), key=lambda row: -sum(row[1]))
     table = markdown("watermark", *(phase.name for phase in plan.phases), "mean")
-    for mark, row in sorted(zip(STATICS, gains, strict=True), key=lambda one: -sum(one[1])):
-        table.add_row(str(mark), *(f"{value:+.3f}" for value in (*row, sum(row) / len(row))))
+    for name, row in [*rows, ("the best of each, an interval late", late)]:
+        table.add_row(name, *(f"{value:+.3f}" for value in (*row, statistics.mean(row))))
     console = Console(width=160)
     console.print(table)
-    best = [max(row[phase] for row in gains) for phase in range(len(plan.phases))]
-    single = max(sum(row) / len(row) for row in gains)
+    each = statistics.mean(max(row[phase] for row in gains) for phase in range(len(plan.phases)))
+    single = statistics.mean(rows[0][1])
     console.print(
-        f"Seed {seed}: the best of each phase gains {sum(best) / len(best):+.3f}, the best single setting "
-        f"{single:+.3f}: {sum(best) / len(best) - single:.3f} is there to be won by changing.",
+        f"Seed {seed}: the best of each phase gains {each:+.3f}, the best single setting {single:+.3f}; who "
+        f"changes to the best of each an interval after it began gains {statistics.mean(late):+.3f}.",
         highlight=False,
     )
 

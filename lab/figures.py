@@ -17,10 +17,10 @@ class Figures:
     """Figures from ``begin_s`` to ``end_s``. Queue depths pool monitored ports; ``paused_s`` sums all ports.
 
     ``slowdown`` covers completed flows by payload size (no entry for an empty class) and, where requested,
-    unfinished flows at their age; ``completions`` counts completed flows only. ``probe_slowdown`` is that of
-    packets that would cross the fabric at random moments (None: nothing sampled), ``paused_share`` port time
-    paused ÷ port time, ``loss_share`` wire bytes lost ÷ sent. ``marked_bytes`` are wire bytes, summed over
-    ports: a packet that two of them marked counts twice.
+    unfinished flows at their age, if that exceeds their time alone; ``completions`` counts completed flows
+    only. ``probe_slowdown`` is that of packets that would cross the fabric at random moments (None: nothing
+    sampled), ``paused_share`` port time paused ÷ port time, ``loss_share`` wire bytes lost ÷ sent.
+    ``marked_bytes`` are wire bytes, summed over ports: a packet that two of them marked counts twice.
     """
 
     begin_s: float
@@ -59,15 +59,19 @@ class Stretch:
             self._sizes.append(completions.payload_bytes)
 
     def figures(self, now: Measured, under_way: Completions | None = None) -> Figures:
-        """Figures until now; flows ``under_way`` count at their age, or slow ones would not show."""
+        """Figures until now; flows ``under_way`` count at their age, or slow ones would not show.
+
+        Of those that are younger than they would take alone nothing can be said.
+        """
         during = now.since(self._begun)
         lasted_s = now.now_s - self._begun.now_s
         sent, marked = int(during.sent_packets.sum()), int(during.marked_packets.sum())
         slowdowns, sizes = list(self._slowdowns), list(self._sizes)
         completions = sum(map(len, sizes))
         if under_way is not None:
-            slowdowns.append(under_way.slowdown)
-            sizes.append(under_way.payload_bytes)
+            late = under_way.slowdown >= 1.0
+            slowdowns.append(under_way.slowdown[late])
+            sizes.append(under_way.payload_bytes[late])
         return Figures(
             begin_s=self._begun.now_s,
             end_s=now.now_s,

@@ -53,13 +53,11 @@ class ScriptedLab:
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def advance(self, until_s: float) -> FiguresDocument:
-        begin_s = self.ends[-1] if self.ends else 0.0
+    def advance(self, until_s: float) -> None:
         self.ends.append(until_s)
-        return figures(begin_s, until_s)
 
     def mark(self) -> FiguresDocument:
-        return figures(0.0, self.ends[-1])
+        return figures(*[0.0, *self.ends][-2:])
 
     def figures(self) -> FiguresDocument:
         return figures(0.0, self.ends[-1])

@@ -28,7 +28,7 @@ def run_of(name: str, marks: list[Watermark], **whole: float | None) -> Run:
     )
     rounds = (Round(QUICK.ends_s[0], "pushed", FOUND, 0.3, "because", 1.0),) if name == CLOSED_LOOP else ()
     measured = figures(0.0, QUICK.duration_s, **whole)  # type: ignore[arg-type]
-    return Run(name, intervals, (measured,) * len(QUICK.phases), measured, rounds)
+    return Run(name, intervals, measured, rounds)
 
 
 def outcome(**loop: float | None) -> Outcome:
