@@ -219,6 +219,21 @@ class TestAChangeOfTraffic:
         assert said in str(kept.saw(window(40, **new), 40.0))  # type: ignore[arg-type]
         assert ends_of(kept) == []
 
+    @pytest.mark.parametrize(
+        "new",
+        [{"load": 1.7}, {"load": 0.6}, {"mice": 0.2}, {"fan_in": 4}],
+        ids=["more", "less", "fewer mice", "more senders"],
+    )
+    def test_is_seen_the_better_the_more_windows_there_were_before(self, new: dict[str, float]) -> None:
+        def changed(n_windows: int) -> bool:
+            kept = moments(8)
+            for end_s in range(10, 10 * n_windows + 1, 10):
+                assert kept.saw(window(end_s), end_s) is None
+            return kept.saw(window(1_000, **new), 10.0 * n_windows + 1) is not None  # type: ignore[arg-type]
+
+        assert not changed(2)
+        assert changed(5)
+
     def test_is_not_seen_in_ordinary_swings(self) -> None:
         kept = moments(8)
         rng = np.random.default_rng(1)
