@@ -29,6 +29,7 @@ from bench.rivals.runs import PRESETS, cores, keys_of, run_all, weight
 from bench.rivals.scenarios import SCENARIOS, VARIANTS, check_memory, free_memory_bytes, scenario_named
 from bench.rivals.standings import Standings
 from bench.rivals.store import Store, rows_of
+from bench.rivals.training import add_parser, train
 from bench.rivals.tuners import TUNERS
 from bench.rivals.tuners.statics import GRID, QUICK_GRID
 from twin.errors import ParameterError, TwinError
@@ -151,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--into", type=Path, help="folder of results (default: one a commit in bench/out/rivals)"
     )
+    add_parser(commands)
     tables = commands.add_parser("table", help="print the tables of a folder of results")
     tables.add_argument("folder", nargs="?", type=Path, help="(default: the newest)")
     tables.add_argument("--markdown", action="store_true")
@@ -167,6 +169,8 @@ def main(arguments: list[str]) -> int:
     try:
         if given.command == "run":
             run(given, console)
+        elif given.command == "train":
+            train(given, console, commit=state_of_tree(), default_folder=OUT / "rivals" / "training")
         elif given.command == "table":
             show(given.folder or newest(), console, markdown=given.markdown)
         else:
