@@ -24,7 +24,7 @@ from bench.rivals.scenarios import Scenario, scenario_named
 from bench.rivals.tuners import ai_ecn
 from bench.rivals.tuners.agents import Mode
 from bench.rivals.tuners.learned import LEARNERS
-from bench.rivals.tuners.policy import FOLDER, VERSION, Policy
+from bench.rivals.tuners.policy import ABOUT, FOLDER, VERSION, Policy, read
 from twin.errors import ParameterError
 
 WORKLOADS = ("websearch-20", "websearch-40", "websearch-60", "hadoop-40", "incast-8", "incast-16")
@@ -56,24 +56,18 @@ class Kept:
         self.arrays: dict[str, Any] = {}
         self.episodes, self.cpu_s = 0, 0.0
         if self._path.exists():
-            with np.load(self._path, allow_pickle=False) as given:
-                about = json.loads(str(given["about"]))
-                self.arrays = {key: given[key] for key in given.files if key != "about"}
-            self.episodes, self.cpu_s = about.pop("episodes"), about.pop("cpu_s")
+            where, remedy = f"training in {folder.name}", "give another folder, or delete it"
+            about, self.arrays = read(self._path, where, remedy)
+            self.episodes, self.cpu_s = about.pop("episodes", 0), about.pop("cpu_s", 0.0)
             if about != self._is:
-                raise ParameterError(
-                    f"training in {folder.name}",
-                    f"{about}",
-                    f"it must be {self._is} to go on",
-                    "give another folder, or delete it",
-                )
+                raise ParameterError(where, f"{about}", f"it must be {self._is} to go on", remedy)
 
     def save(self) -> None:
         """All or nothing, so that a kill loses one episode."""
         about = {**self._is, "episodes": self.episodes, "cpu_s": self.cpu_s}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         part = self._path.with_name(f"part-{_CHECKPOINT}")
-        np.savez(part, about=np.array(json.dumps(about)), **self.arrays)
+        np.savez(part, **{ABOUT: np.array(json.dumps(about)), **self.arrays})  # type: ignore[arg-type]
         part.replace(self._path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from twin.errors import ParameterError
 FOLDER = Path(__file__).resolve().parents[1] / "policies"
 VERSION = 1
 MOST_BYTES = 50_000
-_ABOUT = "about"
+ABOUT = "about"  # what a file says about itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +45,7 @@ class Policy:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         halves = {name: one.astype(np.float16) for name, one in self.arrays.items()}
-        np.savez_compressed(path, **{_ABOUT: np.array(json.dumps(about))}, **halves)  # type: ignore[arg-type]
+        np.savez_compressed(path, **{ABOUT: np.array(json.dumps(about))}, **halves)  # type: ignore[arg-type]
         if path.stat().st_size > MOST_BYTES:
             raise ParameterError(
                 f"policy {path.name}",
@@ -57,14 +58,10 @@ class Policy:
 def load(path: Path, kind: str, features: tuple[str, ...]) -> Policy:
     """Reads a policy of this kind and these features; raises ``ParameterError`` for any other file."""
     where, remedy = f"policy {path.name}", f"train one: python -m bench.rivals train {kind}"
-    try:
-        with np.load(path, allow_pickle=False) as given:
-            about = json.loads(str(given[_ABOUT]))
-            arrays = {name: given[name].astype(np.float32) for name in given.files if name != _ABOUT}
-    except FileNotFoundError:
-        raise ParameterError(where, "no such file", "a trained policy is needed", remedy) from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-        raise ParameterError(where, "another file", "it must be one that training wrote", remedy) from None
+    if not path.exists():
+        raise ParameterError(where, "no such file", "a trained policy is needed", remedy)
+    about, given = read(path, where, remedy)
+    arrays = {name: one.astype(np.float32) for name, one in given.items()}
     for what, received, wanted in (
         ("version", about.pop("version", None), VERSION),
         ("kind", about.pop("kind", None), kind),
@@ -74,6 +71,17 @@ def load(path: Path, kind: str, features: tuple[str, ...]) -> Policy:
             raise ParameterError(where, f"{what} {_said(received)}", f"it must be {_said(wanted)}", remedy)
     rate, queue = about.pop("reward")
     return Policy(kind, features, (float(rate), float(queue)), arrays, about)
+
+
+def read(path: Path, where: str, remedy: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file says about itself, and its arrays; raises ``ParameterError`` where it is none of ours."""
+    try:
+        # From memory: NumPy leaves a file open that it cannot read.
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as given:
+            about = dict(json.loads(str(given[ABOUT])))
+            return about, {name: given[name] for name in given.files if name != ABOUT}
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile):
+        raise ParameterError(where, "another file", "it must be one that training wrote", remedy) from None
 
 
 def _said(value: object) -> str:
