@@ -67,7 +67,7 @@ class Kept:
         about = {**self._is, "episodes": self.episodes, "cpu_s": self.cpu_s}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         part = self._path.with_name(f"part-{_CHECKPOINT}")
-        np.savez(part, **{ABOUT: np.array(json.dumps(about)), **self.arrays})  # type: ignore[arg-type]
+        np.savez(part, **{ABOUT: np.array(json.dumps(about)), **self.arrays})
         part.replace(self._path)
 
 

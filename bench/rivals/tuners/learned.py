@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from bench.rivals.tuner import Tuner
@@ -14,30 +15,31 @@ from bench.rivals.tuners.monitor import feature_names
 from bench.rivals.tuners.pet import Pet
 from bench.rivals.tuners.policy import FOLDER, Policy, load
 
-# With a policy or without: frozen, online, or offline to be trained.
+# With a policy or without: frozen, online, or offline to be trained. PET's variants have D(L): its own reward
+# is best at the deepest queue, as its ladder begins at 20 KB, so that under it they would all be one.
 Making = Callable[..., Learner]
 
 LEARNERS: Mapping[str, Making] = MappingProxyType(
     {
         "acc": Acc,
         "pet": Pet,
-        "pet-no-flows": lambda *given, **named: Pet(*given, flows=False, **named),
-        "pet-lambda-0.95": lambda *given, **named: Pet(*given, trace=0.95, **named),
-        "pet-delay-reward": lambda *given, **named: Pet(*given, score="delay", **named),
+        "pet-delay": partial(Pet, score="delay"),
+        "pet-delay-no-flows": partial(Pet, score="delay", flows=False),
+        "pet-delay-lambda-0.95": partial(Pet, score="delay", trace=0.95),
     }
 )
 _ABOUT = {
     "acc": "ACC, SIGCOMM 2021: double DQN, memories exchanged",
-    "pet": "PET: independent PPO",
-    "pet-no-flows": "PET without incast degree and share of mice",
-    "pet-lambda-0.95": "PET with λ 0.95 in place of 0.01",
-    "pet-delay-reward": "PET with ACC's D(L) in place of 1 ÷ queue",
+    "pet": "PET: independent PPO, its reward 1 ÷ queue in KB",
+    "pet-delay": "PET with ACC's D(L) for 1 ÷ queue",
+    "pet-delay-no-flows": "the same without incast degree and share of mice",
+    "pet-delay-lambda-0.95": "the same with λ 0.95 for 0.01",
 }
 
 
 def policy_of(name: str) -> Policy:
     """The trained policy of a learner; raises ``ParameterError`` where there is none of its kind."""
-    of_learner = feature_names(flows=name not in ("acc", "pet-no-flows"))
+    of_learner = feature_names(flows=name not in ("acc", "pet-delay-no-flows"))
     features = ai_ecn.FEATURES if name == ai_ecn.KIND else of_learner
     return load(FOLDER / f"{name}.npz", name, features)
 

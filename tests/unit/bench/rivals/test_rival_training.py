@@ -31,7 +31,7 @@ def trained(name: str, folder: Path, episodes: int) -> Policy:
     return load(path, name, features)
 
 
-@pytest.mark.parametrize("name", ["acc", "pet", "pet-no-flows"])
+@pytest.mark.parametrize("name", ["acc", "pet", "pet-delay-no-flows"])
 def test_training_in_two_goes_gives_the_policy_of_one(name: str, tmp_path: Path) -> None:
     first = trained(name, tmp_path / "two", 1)
     whole, resumed = trained(name, tmp_path / "one", 3), trained(name, tmp_path / "two", 3)
