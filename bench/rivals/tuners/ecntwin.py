@@ -1,0 +1,273 @@
+"""ecntwin itself, on what a collector sees: INT reports through telemetry, twin and gates to a watermark.
+
+Each part is the service's own, with its defaults: sampled packets are written as the reports a lab posts,
+decoded and kept in the window; a round (``service.tuning.round``) judges its moments of traffic; the store
+says what stands and the gate what may be set. What follows is set as ``rollout.auto`` does it. What is of the
+bench:
+
+- **Time.** A service runs a round each ``tuning.period_s`` (30 s), and traffic stays what it is for minutes.
+  Here phases last tens of milliseconds, so a round runs each ``round_every_s`` of simulated time on the last
+  ``window_s`` of reports, as in ``lab.demo.plan``. The service's clock runs as much faster: that many
+  simulated seconds are its period, so that moments are kept over ten rounds, telemetry is stale after two,
+  and settings cool down for one. What telemetry's own clock measures (a moment, an idle gap) is not scaled.
+- **Delay.** A round sees reports up to its beginning. It ends ``compute_s`` of simulated time later (0: on
+  its host, a round of a minute each 30 s would have to be shared out to be ready then), no other begins
+  before, and ``FabricFacts.delay_s`` after that the switches run what it found.
+- **Rollout.** All switches at once: soak times are off, as in the demo, and with them the guards that take a
+  change back. A critical alarm, which keeps the policy from approving, is not looked for.
+- **Where.** A round has one watermark for all switches whose queues are bottlenecks, which is set on each of
+  their ports; other switches keep theirs. What ran before is a watermark a port, in proportion to its rate:
+  the twin takes all to run what most switches run on most ports, as the service does, and says so in a note.
+- **Counters** are of no use to a round. It is the exporters that write reports, not the service, but the
+  harness counts their CPU time too.
+
+The search runs in this process, so that its CPU time is counted; the answer does not depend on ``workers``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, Literal
+
+from bench.rivals.tuner import FabricFacts, Looks, Seen, Settings, Tuner
+from lab.reports import DATA_QUEUE, EPOCH_NS, ReportWriter
+from service.domain import ask_of, gate_of, moments_of
+from service.fleet import Adapters, Fleet
+from service.tuning.approvals import POLICY
+from service.tuning.entry import Entry
+from service.tuning.gate import PushGate
+from service.tuning.persistence import SavedRounds
+from service.tuning.recommendations import RecommendationStore
+from service.tuning.round import RoundResult, run_round
+from settings.model import Settings as ServiceSettings
+from switches.base import QueueWatermark, Reading
+from switches.registry import AdapterRegistry
+from telemetry.decode.json import decode
+from telemetry.errors import TelemetryError
+from telemetry.settings import NS_PER_S
+from telemetry.window.window import Window
+from twin.errors import TwinError
+from twin.packet.plan import FabricPlan
+from twin.search.recommendation import VerdictKind
+from twin.watermark import Watermark
+from twin.workers.pool import InProcessWorkers, Workers
+
+PERIOD_S = 1e-3
+
+Outcome = Literal["skipped", "failed", "kept", "held", "pushed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round that began at ``at_s`` of simulated time, and what came of it, with a sentence on why.
+
+    ``result`` is None where it was skipped or failed.
+    """
+
+    at_s: float
+    outcome: Outcome
+    why: str
+    result: RoundResult | None = None
+
+
+class _Unsaved(SavedRounds):
+    """A database that keeps nothing: what stands is in memory."""
+
+    def __init__(self) -> None:
+        pass
+
+    def save(self, entry: Entry) -> None:
+        pass
+
+    def save_standing(self, entry: Entry) -> None:
+        pass
+
+
+class Ecntwin(Tuner):
+    """The service in one process; times in simulated seconds.
+
+    ``candidates`` and ``narrowed`` are the search's budget (None: the service's). ``rounds`` are those of the
+    run under way or ended last.
+    """
+
+    looks: ClassVar[Looks] = Looks.FLOWS
+
+    def __init__(
+        self,
+        *,
+        round_every_s: float = 0.010,
+        window_s: float = 0.020,
+        compute_s: float = 0.0,
+        candidates: int | None = None,
+        narrowed: int | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        self.round_every_s = round_every_s
+        self.window_s = window_s
+        self.compute_s = compute_s
+        self._search = {
+            name: value
+            for name, value in (("candidates", candidates), ("narrowed", narrowed))
+            if value is not None
+        }
+        self._workers = workers or InProcessWorkers()
+        self.rounds: list[Round] = []
+
+    def begin(self, facts: FabricFacts, seed: int) -> Settings:
+        self.exchanged_bytes = 0
+        self.rounds = []
+        self._facts = facts
+        self._now_s = 0.0
+        settings = self._settings(facts, seed)
+        self._a_second = settings.tuning.period_s / self.round_every_s
+        self._stale_after_s = settings.tuning.stale_after_s
+        ask = ask_of(settings)
+        self._ask = replace(ask, fabric=replace(ask.fabric, dcqcn=facts.dcqcn))
+        self._writer = ReportWriter(
+            FabricPlan(
+                ports=facts.topology.ports,
+                dcqcn=facts.dcqcn,
+                mtu_payload_bytes=facts.sizes.mtu_payload_bytes,
+                wire_overhead_bytes=facts.sizes.wire_overhead_bytes,
+                buffer_bytes=facts.sizes.buffer_bytes,
+                pfc=facts.sizes.pfc,
+            ),
+            {host.name: host.ip for host in facts.topology.hosts},
+            sampling_rate=facts.sampling,
+        )
+        self._window = Window(replace(settings.telemetry.window(), origin_ns=EPOCH_NS), facts.topology)
+        self._accepted_at_last_round = 0
+        self._moments = moments_of(settings)
+        self._gate = PushGate(gate_of(settings), clock_s=self._clock_s)
+        self._store = RecommendationStore(settings.tuning.keep, _Unsaved(), clock_ns=self._clock_ns)
+        self._fleet = Fleet(
+            settings.incumbent, Adapters(settings.push, AdapterRegistry(), clock_ns=self._clock_ns)
+        )
+        self._asked = facts.incumbent
+        self._ready: tuple[float, Entry | None] | None = None
+        self._rolling: tuple[float, Entry] | None = None
+        return Settings(self._asked)
+
+    def act(self, seen: Seen) -> Settings:
+        self._now_s = seen.end_s
+        self._take(seen)
+        if self._rolling is not None and self._now_s >= self._rolling[0]:
+            self._gate.watermark_changed(age_s=(self._now_s - self._rolling[0]) * self._a_second)
+            self._rolling = None
+        a_round = max(1, round(self.round_every_s / self._facts.interval_s))
+        if self._ready is None and round(self._now_s / self._facts.interval_s) % a_round == 0:
+            self._ready = self._now_s + self.compute_s, self._round(seen.watermarks)
+        if self._ready is not None and self._now_s >= self._ready[0]:
+            if (approved := self._ready[1]) is not None:
+                self._roll_out(approved, seen.watermarks)
+            self._ready = None
+        return Settings(self._asked)
+
+    def _settings(self, facts: FabricFacts, seed: int) -> ServiceSettings:
+        """The service's; without its ``__init__``, which reads the environment."""
+        usual = Reading.of("", self._queues(facts.incumbent, range(len(facts.queues))), 0).usual
+        assert usual is not None, "every queue marks"
+        return ServiceSettings.model_validate(
+            {
+                "telemetry": {"period_s": PERIOD_S, "n_periods": max(1, round(self.window_s / PERIOD_S))},
+                "fabric": {
+                    "mtu_payload_bytes": facts.sizes.mtu_payload_bytes,
+                    "wire_overhead_bytes": facts.sizes.wire_overhead_bytes,
+                    "buffer_bytes": round(facts.sizes.buffer_bytes),
+                    "pfc": facts.sizes.pfc,
+                },
+                "incumbent": {
+                    "default": {
+                        "kmin_bytes": usual.kmin_bytes,
+                        "kmax_bytes": usual.kmax_bytes,
+                        "pmax": usual.pmax,
+                    }
+                },
+                "search": {"seed": seed, **self._search},
+            }
+        )
+
+    def _clock_s(self) -> float:
+        """The service's, which counts ``tuning.period_s`` between rounds."""
+        return self._now_s * self._a_second
+
+    def _clock_ns(self) -> int:
+        return EPOCH_NS + round(self._clock_s() * NS_PER_S)
+
+    def _take(self, seen: Seen) -> None:
+        if seen.samples is None:
+            return
+        for body in self._writer.bodies(seen.samples):
+            self.exchanged_bytes += len(body.content)
+            self._window.add(decode(body.content).batch)
+
+    def _queues(self, watermarks: tuple[Watermark, ...], rows: range | list[int]) -> list[QueueWatermark]:
+        ports = self._facts.topology.ports
+        return [
+            QueueWatermark(str(ports[self._facts.queues[row]].port), DATA_QUEUE, watermarks[row])
+            for row in rows
+        ]
+
+    def _read_switches(self, watermarks: tuple[Watermark, ...]) -> None:
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for row, switch in enumerate(self._facts.switch):
+            rows[switch].append(row)
+        self._fleet.saw(rows)
+        for switch, own in rows.items():
+            self._fleet.note(Reading.of(switch, self._queues(watermarks, own), self._clock_ns()))
+
+    def _round(self, watermarks: tuple[Watermark, ...]) -> Entry | None:
+        """Runs a round as ``TuningLoop`` does; the entry that policy approves, if any."""
+        note = partial(Round, self._now_s)
+        last_ns = self._window.last_report_ns
+        accepted = self._window.counters.accepted
+        age_s = 0.0 if last_ns is None else (self._now_s - (last_ns - EPOCH_NS) / NS_PER_S) * self._a_second
+        if last_ns is None or age_s > self._stale_after_s or accepted == self._accepted_at_last_round:
+            self.rounds.append(note("skipped", "No report came since the last round, or not of late."))
+            return None
+        self._accepted_at_last_round = accepted
+        self._read_switches(watermarks)
+        running = dict(self._fleet.running())
+        rolling = frozenset(() if self._rolling is None else (self._rolling[1].id,))
+        try:
+            state = self._window.state()
+            changed = self._moments.saw(state, self._clock_s())
+            standing = None if changed else self._store.standing(rolling)
+            result = run_round(
+                state,
+                self._ask,
+                self._fleet.incumbent,
+                workers=self._workers,
+                moments=self._moments,
+                standing=lambda runs: None if standing is None else standing.instead_of(runs),
+            )
+        except (TwinError, TelemetryError) as error:
+            self.rounds.append(note("failed", str(error)))
+            return None
+        answer = result.recommendation
+        if answer.verdict.kind is not VerdictKind.UNCALIBRATED:
+            self._moments.keep(result.scenario, result.extent, state, self._clock_s())
+        cleared = self._gate.round_ended(answer, result.residual_ratio, age_s=age_s)
+        entry = self._store.add(
+            result, self.compute_s * self._a_second, cleared, None, running, changed=changed, rolling=rolling
+        )
+        if entry.status != "pending" or entry.staged is None:
+            self.rounds.append(note("kept", answer.why, result))
+            return None
+        cooling_s = self._gate.cooling_left_s()
+        if entry.holds or cooling_s > 0:
+            why = " ".join(entry.holds) or f"The last change cools down for {cooling_s:.0f} s."
+            self.rounds.append(note("held", why, result))
+            return None
+        self.rounds.append(note("pushed", answer.why, result))
+        return self._store.decide(entry, "approved", POLICY)
+
+    def _roll_out(self, entry: Entry, watermarks: tuple[Watermark, ...]) -> None:
+        assert entry.staged is not None, "only such are approved"
+        self._asked = tuple(
+            entry.staged if switch in entry.switches else runs
+            for switch, runs in zip(self._facts.switch, watermarks, strict=True)
+        )
+        self._rolling = self._now_s + self._facts.delay_s, entry
