@@ -2,26 +2,27 @@
 
 Each part is the service's own, with its defaults: sampled packets are written as the reports a lab posts,
 decoded and kept in the window; a round (``service.tuning.round``) judges its moments of traffic; the store
-says what stands and the gate what may be set. What follows is set as ``rollout.auto`` does it. What is of the
-bench:
+says what stands, and the gate what may be set. What passes is set as by ``rollout.auto``. The bench adds:
 
-- **Time.** A service runs a round each ``tuning.period_s`` (30 s), and traffic stays what it is for minutes.
-  Here phases last tens of milliseconds, so a round runs each ``round_every_s`` of simulated time on the last
-  ``window_s`` of reports, as in ``lab.demo.plan``. The service's clock runs as much faster: that many
-  simulated seconds are its period, so that moments are kept over ten rounds, telemetry is stale after two,
-  and settings cool down for one. What telemetry's own clock measures (a moment, an idle gap) is not scaled.
-- **Delay.** A round sees reports up to its beginning. It ends ``compute_s`` of simulated time later (0: on
-  its host, a round of a minute each 30 s would have to be shared out to be ready then), no other begins
-  before, and ``FabricFacts.delay_s`` after that the switches run what it found.
-- **Rollout.** All switches at once: soak times are off, as in the demo, and with them the guards that take a
-  change back. A critical alarm, which keeps the policy from approving, is not looked for.
-- **Where.** A round has one watermark for all switches whose queues are bottlenecks, which is set on each of
-  their ports; other switches keep theirs. What ran before is a watermark a port, in proportion to its rate:
-  the twin takes all to run what most switches run on most ports, as the service does, and says so in a note.
-- **Counters** are of no use to a round. It is the exporters that write reports, not the service, but the
-  harness counts their CPU time too.
+- **Time.** A service runs a round each ``tuning.period_s``, 30 s, while traffic stays the same for minutes.
+  Here phases last tens of milliseconds, so rounds run each ``round_every_s`` of simulated time on the last
+  ``window_s`` of reports. The service's clock runs as much faster, 30 s from round to round, so that moments
+  are kept over ten rounds, telemetry is stale after two, and a change cools down for one. What telemetry's
+  own clock measures, such as a moment or an idle gap, stays as it is.
+- **Delay.** A round sees the reports that came before it began. It ends ``compute_s`` of simulated time later
+  (0: what it takes is reported as CPU time alone), and no other begins before. ``FabricFacts.delay_s`` after
+  that the switches run what it found. A window no longer than the time between rounds less both delays holds
+  no report from before a change: the twin replays all of it under what runs now, and recommends nothing
+  where that does not show the queues measured.
+- **Rollout.** All switches are set at once: soak times are off, as in ``lab.demo.plan``, and with them the
+  guards that take a change back, which is all that a round would use counters for. No critical alarm keeps
+  the policy from approving.
+- **Where.** A round finds one watermark for all switches with a congested port, and that is set on every port
+  of theirs; other switches keep what they run. Before it, ports of other rates run other thresholds: the
+  service takes the watermark of most switches, and of most ports of each, for what all run.
 
-The search runs in this process, so that its CPU time is counted; the answer does not depend on ``workers``.
+CPU time includes that of the exporters, which write the reports. The search runs in this process, so that it
+is counted; the answers do not depend on ``workers``.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ class Ecntwin(Tuner):
     def __init__(
         self,
         *,
-        round_every_s: float = 0.010,
-        window_s: float = 0.020,
+        round_every_s: float = 0.020,
+        window_s: float = 0.015,
         compute_s: float = 0.0,
         candidates: int | None = None,
         narrowed: int | None = None,
