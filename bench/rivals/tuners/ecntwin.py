@@ -56,6 +56,7 @@ from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Workers
 
 PERIOD_S = 1e-3
+_SAME_TIME_S = 1e-9
 
 Outcome = Literal["skipped", "failed", "kept", "held", "pushed"]
 
@@ -127,14 +128,7 @@ class Ecntwin(Tuner):
         ask = ask_of(settings)
         self._ask = replace(ask, fabric=replace(ask.fabric, dcqcn=facts.dcqcn))
         self._writer = ReportWriter(
-            FabricPlan(
-                ports=facts.topology.ports,
-                dcqcn=facts.dcqcn,
-                mtu_payload_bytes=facts.sizes.mtu_payload_bytes,
-                wire_overhead_bytes=facts.sizes.wire_overhead_bytes,
-                buffer_bytes=facts.sizes.buffer_bytes,
-                pfc=facts.sizes.pfc,
-            ),
+            FabricPlan(ports=facts.topology.ports, dcqcn=facts.dcqcn),
             {host.name: host.ip for host in facts.topology.hosts},
             sampling_rate=facts.sampling,
         )
@@ -154,13 +148,13 @@ class Ecntwin(Tuner):
     def act(self, seen: Seen) -> Settings:
         self._now_s = seen.end_s
         self._take(seen)
-        if self._rolling is not None and self._now_s >= self._rolling[0]:
-            self._gate.watermark_changed(age_s=(self._now_s - self._rolling[0]) * self._a_second)
+        if self._rolling is not None and self._now_s >= self._rolling[0] - _SAME_TIME_S:
+            self._gate.watermark_changed(age_s=max(self._now_s - self._rolling[0], 0.0) * self._a_second)
             self._rolling = None
         a_round = max(1, round(self.round_every_s / self._facts.interval_s))
         if self._ready is None and round(self._now_s / self._facts.interval_s) % a_round == 0:
             self._ready = self._now_s + self.compute_s, self._round(seen.watermarks)
-        if self._ready is not None and self._now_s >= self._ready[0]:
+        if self._ready is not None and self._now_s >= self._ready[0] - _SAME_TIME_S:
             if (approved := self._ready[1]) is not None:
                 self._roll_out(approved, seen.watermarks)
             self._ready = None
@@ -257,10 +251,13 @@ class Ecntwin(Tuner):
         if entry.status != "pending" or entry.staged is None:
             self.rounds.append(note("kept", answer.why, result))
             return None
-        cooling_s = self._gate.cooling_left_s()
-        if entry.holds or cooling_s > 0:
-            why = " ".join(entry.holds) or f"The last change cools down for {cooling_s:.0f} s."
-            self.rounds.append(note("held", why, result))
+        blocks = list(entry.holds)
+        if self._rolling is not None:
+            blocks.append("The last change is being rolled out.")
+        if (cooling_s := self._gate.cooling_left_s()) > 0:
+            blocks.append(f"The last change cools down for {cooling_s:.0f} s.")
+        if blocks:
+            self.rounds.append(note("held", " ".join(blocks), result))
             return None
         self.rounds.append(note("pushed", answer.why, result))
         return self._store.decide(entry, "approved", POLICY)

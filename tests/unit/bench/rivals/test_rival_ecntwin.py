@@ -126,6 +126,20 @@ def test_a_round_that_computes_for_long_acts_later_and_leaves_out_the_next() -> 
     assert changed_s == pytest.approx([0.02 + 0.025 + COLLECTOR.delay_s])
 
 
+def test_what_is_being_rolled_out_is_found_again_but_not_set_again() -> None:
+    tuner = Ecntwin(candidates=12, narrowed=0, round_every_s=0.003, window_s=0.008)
+    played = play(SHORT, tuner, 3, COLLECTOR)
+    first, again, *_ = tuner.rounds
+    assert first.at_s == pytest.approx(0.003)
+    assert again.at_s < first.at_s + COLLECTOR.delay_s
+    assert first.result is not None
+    assert again.result is not None
+    assert (first.outcome, again.outcome) == ("pushed", "kept")
+    assert again.result.recommendation.changes
+    assert again.result.recommendation.watermark == first.result.recommendation.watermark
+    assert {one.at_s for one in played.changes} == {played.changes[0].at_s}
+
+
 @pytest.mark.parametrize(
     ("limits", "outcome", "says"),
     [
