@@ -11,6 +11,7 @@ from bench.rivals.tuners.annealing import Annealing
 from bench.rivals.tuners.bytetuning import ByteTuning
 from bench.rivals.tuners.control import RandomControl
 from bench.rivals.tuners.ecntwin import Ecntwin
+from bench.rivals.tuners.learned import tuners as learned
 from bench.rivals.tuners.paraleon import Paraleon, ParaleonPlus
 from bench.rivals.tuners.statics import (
     PARALEON_EXPERT,
@@ -59,6 +60,7 @@ TUNERS: Mapping[str, Entry] = MappingProxyType(
         "paraleon": Entry(Paraleon, "ICNP 2024, as released: 130 probes", _BOTH),
         "paraleon-plus": Entry(ParaleonPlus, "its later code: 72 probes", _BOTH),
         "bytetuning": Entry(ByteTuning, "climbs port by port, parameter by parameter", _BOTH),
+        **{name: Entry(make, about, _BOTH) for name, (make, about) in learned().items()},
     }
 )
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bench.rivals.tuners import policy as policy_module
-from bench.rivals.tuners.policy import Policy, load
+from bench.rivals.tuners.learned import LEARNERS, policy_of
+from bench.rivals.tuners.policy import MOST_BYTES, Policy, load
 from twin.errors import ParameterError
 
 FEATURES = ("queue", "sent")
@@ -68,3 +69,12 @@ def test_a_policy_that_is_too_large_is_refused(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).normal(size=(1, 200, 200))
     with pytest.raises(ParameterError, match="at most 50000; make the network smaller"):
         replace(GIVEN, arrays={"actor.0": noise}).save(tmp_path / "one.npz")
+
+
+@pytest.mark.parametrize("name", [*LEARNERS, "ai-ecn"])
+def test_every_learner_has_a_trained_policy_that_says_where_it_comes_from(name: str) -> None:
+    found = policy_of(name)
+    assert (policy_module.FOLDER / f"{name}.npz").stat().st_size <= MOST_BYTES
+    assert found.provenance["transitions"] > 0
+    assert found.provenance["commit"]
+    assert min(found.provenance["seeds"]) >= 1_000
