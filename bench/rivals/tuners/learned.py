@@ -15,8 +15,8 @@ from bench.rivals.tuners.monitor import feature_names
 from bench.rivals.tuners.pet import Pet
 from bench.rivals.tuners.policy import FOLDER, Policy, load
 
-# With a policy or without: frozen, online, or offline to be trained. PET's variants have D(L): its own reward
-# is best at the deepest queue, as its ladder begins at 20 KB, so that under it they would all be one.
+# With a policy or without: frozen, online, or offline to be trained. PET's variants have D(L): 1 ÷ queue in
+# KB tells queues beyond 20 KB, where its ladder begins, hardly apart.
 Making = Callable[..., Learner]
 
 LEARNERS: Mapping[str, Making] = MappingProxyType(
