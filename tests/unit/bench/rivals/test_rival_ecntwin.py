@@ -101,6 +101,7 @@ def test_only_rounds_that_pass_change_settings_and_after_the_delay() -> None:
         assert WatermarkBounds().contains(recommended.watermark)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_again_with_any_number_of_workers() -> None:
     tuner = quick()
     runs = []

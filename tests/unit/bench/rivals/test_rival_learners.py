@@ -39,14 +39,14 @@ def asked(learner: Learner, intervals: int, seed: int = 1, toy: Toy = TOY) -> li
     ("kind", "variant", "intervals", "reward"),
     [
         (Acc, {}, 9_000, WEBSEARCH),
-        (Acc, {}, 9_000, DATA_MINING),
+        pytest.param(Acc, {}, 9_000, DATA_MINING, marks=pytest.mark.slow),
         (Pet, {}, 4_000, WEBSEARCH),
-        (Pet, {}, 4_000, DATA_MINING),
-        (Pet, {"score": "delay"}, 8_000, WEBSEARCH),
-        (Pet, {"score": "delay"}, 8_000, DATA_MINING),
+        pytest.param(Pet, {}, 4_000, DATA_MINING, marks=pytest.mark.slow),
+        pytest.param(Pet, {"score": "delay"}, 8_000, WEBSEARCH, marks=pytest.mark.slow),
+        pytest.param(Pet, {"score": "delay"}, 8_000, DATA_MINING, marks=pytest.mark.slow),
         # With WebSearch's weights these two end at 0.92 to 0.98 of the best, by seed: D(L) has steps.
-        (Pet, {"score": "delay", "flows": False}, 8_000, DATA_MINING),
-        (Pet, {"score": "delay", "trace": 0.95}, 8_000, DATA_MINING),
+        pytest.param(Pet, {"score": "delay", "flows": False}, 8_000, DATA_MINING, marks=pytest.mark.slow),
+        pytest.param(Pet, {"score": "delay", "trace": 0.95}, 8_000, DATA_MINING, marks=pytest.mark.slow),
     ],
 )
 def test_a_learner_comes_within_5_percent_of_its_best_action(

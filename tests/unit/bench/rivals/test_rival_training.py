@@ -31,6 +31,7 @@ def trained(name: str, folder: Path, episodes: int) -> Policy:
     return load(path, name, features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["acc", "pet", "pet-delay-no-flows"])
 def test_training_in_two_goes_gives_the_policy_of_one(name: str, tmp_path: Path) -> None:
     first = trained(name, tmp_path / "two", 1)
@@ -43,6 +44,7 @@ def test_training_in_two_goes_gives_the_policy_of_one(name: str, tmp_path: Path)
         assert any((first.arrays[key] != whole.arrays[key]).any() for key in whole.arrays)
 
 
+@pytest.mark.slow
 def test_ai_ecns_model_learns_the_setting_with_the_best_j(tmp_path: Path) -> None:
     policy = trained(ai_ecn.KIND, tmp_path, 1)
     said = policy.provenance
