@@ -130,7 +130,9 @@ def judge(
     loss = np.array([one.loss_bytes for one in rows])
     suffering = float(pause.max()) >= LEAST_PAUSE_S or float(loss.max()) >= LEAST_LOSS_BYTES
     remarks = _remarks(pause, loss, scenario)
-    if float(queue.max()) < EMPTY_QUEUE_BYTES and not suffering:
+    # Where a low watermark holds senders back, queues are empty and yet there is much to gain.
+    gains = found.by == "gain" and found.sure and not found.stands
+    if float(queue.max()) < EMPTY_QUEUE_BYTES and not suffering and not gains:
         return Verdict(
             VerdictKind.UNCONGESTED,
             f"Nothing to tune: every candidate's mean queue is below {bytes_text(EMPTY_QUEUE_BYTES)}.",

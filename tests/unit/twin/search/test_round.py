@@ -230,9 +230,16 @@ class TestStandingStill:
         assert "PFC pause stays" in answer.verdict.remarks[0]
 
     def test_empty_queues_need_no_tuning(self) -> None:
-        answer = one_round(how=settings("IdleEngine"))
+        answer = one_round(how=settings("IdleEngine", margin=5.0))
         assert answer.verdict.kind is VerdictKind.UNCONGESTED
         assert answer.watermark == INCUMBENT
+
+    @pytest.mark.parametrize(("gain", "kind"), [(0.0, VerdictKind.UNCONGESTED), (0.4, VerdictKind.CHANGE)])
+    def test_queues_that_are_empty_as_senders_are_held_back_do(self, gain: float, kind: VerdictKind) -> None:
+        tried = [one.prediction for one in one_round(how=settings("IdleEngine")).candidates]
+        best = Found(1, gain, None, 0, stands=gain == 0.0, sure=gain > 0.05, by="gain")
+        verdict = judge(tried, problem().scenario, n_tried=len(tried), found=best, margin=0.05, pfc=True)
+        assert verdict.kind is kind
 
 
 class TestFailures:
