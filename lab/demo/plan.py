@@ -73,9 +73,10 @@ class DemoPlan:
     def service_settings(self, *, seed: int, topology: str, lab_url: str, workers: int) -> dict[str, Any]:
         """The settings of the demo's service; ``topology`` is a path.
 
-        Rounds run on request. Simulated time is thousands of times slower than the wall clock, and the fabric
-        stands still during a rollout, so wall-clock limits and soak times are off, and a round judges its own
-        window: first the canary, then all other switches. The gates on predictions stay on.
+        Rounds run on request. Simulated time is thousands of times slower than the wall clock, by which
+        moments are kept, so a round judges its own window and wall-clock limits are off. The fabric stands
+        still during a rollout, so soak times are off too: first the canary, then all other switches. The
+        gates on predictions stay on.
         """
         return {
             "server": {"port": 0},
