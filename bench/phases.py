@@ -65,7 +65,7 @@ class LabHere:
         traffic = read_traffic(plan.traffic, where="traffic")
         self._feed = Feed(traffic.traffic(hosts, duration_s=plan.duration_s, seed=seed))
         self._fabric = Fabric(made, watermark=watermark, seed=seed)
-        self._queues = [number for number, port in enumerate(made.ports) if port.port is not None]
+        self._queues = made.switch_ports
         self._whole, self._interval = (Stretch(self._fabric.measured()) for _ in range(2))
 
     def set_watermark(self, watermark: Watermark) -> None:

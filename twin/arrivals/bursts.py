@@ -98,21 +98,25 @@ def batches(
 ) -> list[tuple[NDArray[np.int64], float]]:
     """The rows of messages that one sender began together, and when."""
     rows = np.flatnonzero(~running & (seen.n_samples > 1))
-    if not len(rows):
-        return []
-    sender = numbered(seen.src_host)[rows]
     spacing_s = np.maximum(seen.last_s[rows] - first_s[rows], 0.0) / (seen.n_samples[rows] - 1)
-    return [(rows[batch], at) for batch, at in started_together(sender, first_s[rows], spacing_s)]
+    return _of_senders(seen, rows, first_s[rows], spacing_s)
 
 
 def ended_together(seen: FlowArrivals, ran: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     """Of the messages ``ran``, which ran as the window began, the rows that one sender ended together."""
     rows = np.flatnonzero(ran)
+    spacing_s = (seen.last_s[rows] - seen.start_s[rows]) / seen.n_samples[rows]
+    return [batch for batch, _ in _of_senders(seen, rows, -seen.last_s[rows], spacing_s)]
+
+
+def _of_senders(
+    seen: FlowArrivals, rows: NDArray[np.int64], at_s: NDArray[np.float64], spacing_s: NDArray[np.float64]
+) -> list[tuple[NDArray[np.int64], float]]:
+    """``started_together`` of some messages, by their rows."""
     if not len(rows):
         return []
-    spacing_s = (seen.last_s[rows] - seen.start_s[rows]) / seen.n_samples[rows]
-    sender = numbered(seen.src_host)[rows]
-    return [rows[batch] for batch, _ in started_together(sender, -seen.last_s[rows], spacing_s)]
+    together = started_together(numbered(seen.src_host)[rows], at_s, spacing_s)
+    return [(rows[batch], when_s) for batch, when_s in together]
 
 
 def alike(n_samples: NDArray[np.int64]) -> bool:
