@@ -44,6 +44,7 @@ class Played:
     completions: int
     goodput_bytes_per_s: float
     queue_p99_bytes: float
+    queue_std_bytes: float
     decisions: int
     decide_cpu_s: float
     slowest_decision_s: float
@@ -151,6 +152,7 @@ class _Run:
             completions=self._completions,
             goodput_bytes_per_s=self._delivered_bytes / self._scenario.duration_s,
             queue_p99_bytes=self._judge.queue_p99_bytes,
+            queue_std_bytes=self._judge.queue_std_bytes,
             decisions=self._decisions,
             decide_cpu_s=self._decide_s,
             slowest_decision_s=self._slowest_s,

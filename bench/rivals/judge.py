@@ -24,8 +24,8 @@ import numpy as np
 from bench.rivals.scenarios import Scenario
 from bench.rivals.tuner import Floats
 from twin.packet.results import BIN_LOWER_BYTES, BIN_WIDTH_BYTES, Completions, Measured
-from twin.prediction import MOUSE_BELOW_BYTES, Slowdown, by_class, histogram_quantile
-from twin.probe.figures import probes
+from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, histogram_quantile
+from twin.probe.figures import probe_mean, probes
 from twin.traffic.base import Traffic
 
 SLICE_S = 1e-3
@@ -35,21 +35,60 @@ _RESAMPLES = 10_000
 
 
 class Judged(NamedTuple):
-    """J of a span of time and what it is made of; NaN where no such flow started in it."""
+    """J of a span of time, what it is made of, and what claims of others are about; NaN where there is none.
+
+    Slowdowns of flows that started in it: ``flow_mean`` of all ``n_flows`` that end, ``small`` those below
+    1 MB, which are PET's mice. ``probe_mean`` is the probes' mean slowdown.
+    """
 
     j: float
     mice_p99: float
     elephant_mean: float
     paused_share: float
+    mice_mean: float
+    n_flows: float
+    flow_mean: float
+    small_mean: float
+    small_p99: float
+    probe_mean: float
 
 
-def judged(slowdown: dict[str, Slowdown], paused_share: float) -> Judged:
-    """J of these slowdowns by size class."""
-    mice, elephants = slowdown.get("mice"), slowdown.get("elephant")
-    p99 = mice.p99 if mice else math.nan
-    mean = elephants.mean if elephants else math.nan
+def judged(
+    slowdown: Floats,
+    payload_bytes: Floats,
+    *,
+    lasting: Floats | None = None,
+    paused_share: float = 0.0,
+    probe_mean: float = math.nan,
+) -> Judged:
+    """Judges flows by slowdown and size; ``lasting``: slowdowns of flows that never end, as elephants."""
+    small = slowdown[payload_bytes < ELEPHANT_FROM_BYTES]
+    mice = slowdown[payload_bytes < MOUSE_BELOW_BYTES]
+    elephants = slowdown[payload_bytes >= ELEPHANT_FROM_BYTES]
+    if lasting is not None:
+        elephants = np.concatenate([elephants, lasting])
+    p99, mean = _p99(mice), _mean(elephants)
     parts = [-0.5 * math.log(one) for one in (p99, mean) if not math.isnan(one)]
-    return Judged(sum(parts) - paused_share, p99, mean, paused_share)
+    return Judged(
+        j=sum(parts) - paused_share,
+        mice_p99=p99,
+        elephant_mean=mean,
+        paused_share=paused_share,
+        mice_mean=_mean(mice),
+        n_flows=float(slowdown.size),
+        flow_mean=_mean(slowdown),
+        small_mean=_mean(small),
+        small_p99=_p99(small),
+        probe_mean=probe_mean,
+    )
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if values.size else math.nan
+
+
+def _p99(values: Floats) -> float:
+    return float(np.percentile(values, 99)) if values.size else math.nan
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,6 +191,14 @@ class Judge:
         """Over the run and all queues."""
         return histogram_quantile(self._histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, 0.99)
 
+    @property
+    def queue_std_bytes(self) -> float:
+        """Standard deviation over all samples of all queues, each at its bin's middle."""
+        n = max(int(self._histogram.sum()), 1)
+        middle = BIN_LOWER_BYTES + BIN_WIDTH_BYTES / 2
+        mean = float(self._histogram @ middle) / n
+        return math.sqrt(float(self._histogram @ (middle - mean) ** 2) / n)
+
     def slices(self) -> Slices:
         start_s, size, slowdown = self._columns()
         mice = size < MOUSE_BELOW_BYTES
@@ -176,17 +223,19 @@ class Judge:
         )
 
     def span(self, begin_s: float, end_s: float) -> Judged:
-        """J of the flows that started in [``begin_s``, ``end_s``) and of the pauses in it."""
+        """Judges the flows that started in [``begin_s``, ``end_s``), and the pauses and probes in it."""
         start_s, size, slowdown = self._columns()
         inside = (start_s >= begin_s) & (start_s < end_s)
-        lasting = self._lasting(begin_s, end_s)
-        found = by_class(
-            np.concatenate([slowdown[inside], lasting]),
-            np.concatenate([size[inside], np.full(len(lasting), math.inf)]),
-        )
         slices = slice(round(begin_s / SLICE_S), max(round(end_s / SLICE_S), round(begin_s / SLICE_S) + 1))
         lasted_s = max(float(self._sums("lasted_s")[slices].sum()), 1e-12)
-        return judged(found, float(self._sums("paused_s")[slices].sum()) / self._n_ports / lasted_s)
+        counts = [one.probe_counts for one in self._slices[slices] if one.probe_counts is not None]
+        return judged(
+            slowdown[inside],
+            size[inside],
+            lasting=self._lasting(begin_s, end_s),
+            paused_share=float(self._sums("paused_s")[slices].sum()) / self._n_ports / lasted_s,
+            probe_mean=probe_mean(np.array(counts)) if counts else math.nan,
+        )
 
     def _slice(self, at_s: float) -> _Slice:
         return self._slices[min(int(at_s / SLICE_S), len(self._slices) - 1)]

@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A result. Tuples have an entry a phase, ``j_settled`` is of its second half; CPU and wall in seconds.
+    """A result. Tuples have an entry a phase (``Judged``), ``j_settled`` of its second half; CPU, wall in s.
 
     ``changes`` counts queues that got another watermark, ``change_moments`` the times at which any did,
     ``change_size`` is their mean distance in ln Kmin, ln Kmax, ln Pmax.
@@ -54,9 +54,16 @@ class Row:
     mice_p99: tuple[float, ...]
     elephant_mean: tuple[float, ...]
     paused_share: tuple[float, ...]
+    mice_mean: tuple[float, ...]
+    n_flows: tuple[float, ...]
+    flow_mean: tuple[float, ...]
+    small_mean: tuple[float, ...]
+    small_p99: tuple[float, ...]
+    probe_mean: tuple[float, ...]
     goodput_bytes_per_s: float
     queue_mean_bytes: float
     queue_p99_bytes: float
+    queue_std_bytes: float
     marked_share: float
     pauses: float
     dropped_packets: float
@@ -78,21 +85,16 @@ class Row:
 
     @classmethod
     def of(cls, key: Key, played: Played, *, commit: str, wall_s: float) -> Row:
-        def of_phases(name: str, spans: Sequence[Judged]) -> tuple[float, ...]:
-            return tuple(getattr(one, name) for one in spans)
-
         sizes = [one.before.distance_to(one.after) for one in played.changes]
         return cls(
             **key._asdict(),
             commit=commit,
-            j=of_phases("j", played.phases),
-            j_settled=of_phases("j", played.settled),
-            mice_p99=of_phases("mice_p99", played.phases),
-            elephant_mean=of_phases("elephant_mean", played.phases),
-            paused_share=of_phases("paused_share", played.phases),
+            **dict(zip(Judged._fields, zip(*played.phases, strict=True), strict=True)),
+            j_settled=tuple(one.j for one in played.settled),
             goodput_bytes_per_s=played.goodput_bytes_per_s,
             queue_mean_bytes=float(played.slices.queue_mean_bytes.mean()),
             queue_p99_bytes=played.queue_p99_bytes,
+            queue_std_bytes=played.queue_std_bytes,
             marked_share=float(played.slices.marked_share.mean()),
             pauses=float(played.slices.pauses.sum()),
             dropped_packets=float(played.slices.dropped_packets.sum()),
@@ -198,7 +200,12 @@ def rows_of(folder: Path) -> list[Row]:
             "results", str(folder), "there is no results.csv", "run first, or name its folder"
         )
     with path.open(encoding="utf-8", newline="") as file:
-        return [Row.read(columns) for columns in csv.DictReader(file)]
+        found = csv.DictReader(file)
+        if tuple(found.fieldnames or ()) != _COLUMNS:
+            raise ParameterError(
+                "results", str(folder), "another version wrote them, with other columns", "run them again"
+            )
+        return [Row.read(columns) for columns in found]
 
 
 def slices_of(folder: Path, key: Key) -> Slices:

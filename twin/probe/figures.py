@@ -100,6 +100,13 @@ def probes(counts: NDArray[np.int64]) -> dict[str, Probe]:
     return dict(zip(names, map(Probe, rows.sum(axis=1).tolist(), *_quantiles(rows, 0.5, 0.99)), strict=True))
 
 
+def probe_mean(counts: NDArray[np.int64]) -> float:
+    """Mean slowdown of the probes in ``counts[..., bin]``, each at its bin's middle; NaN without any."""
+    by_bin = counts.reshape(-1, PROBE_BINS).sum(axis=0)
+    n = int(by_bin.sum())
+    return float(by_bin @ (_LOWER + _WIDTH / 2)) / n if n else math.nan
+
+
 def gain_parts(
     scenario: Scenario,
     completion_s: NDArray[np.float64],

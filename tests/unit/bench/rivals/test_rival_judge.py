@@ -21,7 +21,6 @@ from bench.rivals.scenarios import Phase, Scenario
 from lab.setup import LeafSpine
 from twin.packet.fabric import Fabric
 from twin.packet.results import Completions, Measured
-from twin.prediction import Slowdown
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
@@ -66,11 +65,16 @@ def reading(at_s: float, *, paused_s: float = 0.0, delivered: float = 0.0, drops
 
 
 def test_j_is_the_yardstick() -> None:
-    found = judged({"mice": Slowdown(9, 2.0, 4.0), "elephant": Slowdown(3, 9.0, 10.0)}, 0.25)
+    slowdown, size = np.array([4.0, 6.0, 8.0, 10.0]), np.array([1e3, 5e5, 1e6, 9e6])
+    found = judged(slowdown, size, paused_share=0.25)
     assert found.j == pytest.approx(-math.log(2) - math.log(3) - 0.25)
     assert (found.mice_p99, found.elephant_mean) == (4.0, 9.0)
-    assert judged({"elephant": Slowdown(3, 9.0, 10.0)}, 0.0).j == pytest.approx(-math.log(3))
-    assert judged({}, 0.5).j == -0.5
+    assert (found.n_flows, found.flow_mean, found.mice_mean) == (4.0, 7.0, 4.0)
+    assert (found.small_mean, found.small_p99) == pytest.approx((5.0, 5.98))
+    lasting = judged(slowdown[2:], size[2:], lasting=np.array([9.0, 9.0]))
+    assert (lasting.elephant_mean, lasting.n_flows) == (9.0, 2.0)
+    assert lasting.j == pytest.approx(-math.log(3))
+    assert judged(np.zeros(0), np.zeros(0), paused_share=0.5).j == -0.5
 
 
 def test_a_flow_belongs_to_the_phase_in_which_it_started() -> None:
@@ -121,6 +125,19 @@ def test_milliseconds_add_up() -> None:
     assert found.changed.tolist() == [0.0, 0.0, 0.0, 7.0]
     assert np.isnan(found.mice_p99).tolist() == [True, False, True, True]
     assert found.mice_p99[1] == pytest.approx(3.0)
+
+
+def test_depths_and_probes_of_a_run() -> None:
+    judge = Judge(SCENARIO, NO_FLOWS)
+    one = reading(1e-3)
+    depths = np.zeros_like(one.queue_histogram)
+    depths[[0, 100]] = 3, 1  # three samples of 0 to 64 bytes, one 6.4 KB deeper
+    probes = np.zeros_like(one.probe_counts)
+    probes[0, 0], probes[2, 256] = 3, 1  # three at 1, one at 2 or little above
+    judge.read(replace(one, queue_histogram=depths, probe_counts=probes), 1e-3, exploring=False)
+    assert judge.queue_std_bytes == pytest.approx(6_400 * math.sqrt(0.25 * 0.75))
+    assert judge.span(0.0, 0.002).probe_mean == pytest.approx(1.25, abs=0.002)
+    assert math.isnan(judge.span(0.002, 0.004).probe_mean)
 
 
 def test_the_score_of_a_millisecond() -> None:

@@ -40,7 +40,7 @@ def played(j: tuple[float, ...] = (-1.0, -2.5), **columns: object) -> Played:
     given |= {
         name: np.zeros(4) for name in ("pauses", "dropped_packets", "exploring", "changed", "paused_share")
     }
-    judged = tuple(Judged(one, 2.0, math.nan, 0.125) for one in j)
+    judged = tuple(Judged(one, 2.0, math.nan, 0.125, 1.5, 9.0, 1.75, 1.6, 3.0, 1.25) for one in j)
     return Played(
         phases=judged,
         settled=judged,
@@ -50,6 +50,7 @@ def played(j: tuple[float, ...] = (-1.0, -2.5), **columns: object) -> Played:
         completions=7,
         goodput_bytes_per_s=1e9 / 3,
         queue_p99_bytes=12.5,
+        queue_std_bytes=2.5,
         decisions=4,
         decide_cpu_s=0.004,
         slowest_decision_s=0.003,
@@ -252,6 +253,14 @@ def test_a_resumed_run_of_another_seed_gets_a_sentence(
 def test_a_folder_without_results_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["table", str(tmp_path / "none")]) == 2
     assert "there is no results.csv; run first, or name its folder" in capsys.readouterr().err
+
+
+def test_results_of_another_version_get_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results.csv").write_text("scenario,tuner\nswitches,pet\n", "utf-8")
+    assert command.main(["table", str(tmp_path)]) == 2
+    assert "another version wrote them, with other columns; run them again" in capsys.readouterr().err
 
 
 def test_seeds_are_read_as_people_write_them() -> None:
