@@ -173,6 +173,7 @@ def flow_arrivals(
         last_before_ns=before,
         end_ns=span_ns[1],
         settings=settings,
+        short=_short(samples.packet_bytes, senders.src[senders.row]),
     )
     fingerprint = samples.fingerprint[found.first_row]
     start_ns = np.where(found.running_at_open, 0.0, np.maximum(found.start_ns, 0.0))
@@ -189,6 +190,7 @@ def flow_arrivals(
         last_s=found.last_ns[order] * 1e-9,
         sent_bytes=found.wire_bytes[order],
         n_samples=found.n_samples[order],
+        end_seen=found.end_seen[order],
     )
     length_ns = float(span_ns[1] - span_ns[0])
     until_ns = np.where(found.sending_at_close, length_ns, np.minimum(found.end_ns, length_ns))
@@ -200,6 +202,14 @@ def flow_arrivals(
         np.maximum(until_ns, start_ns)[chosen],
     )
     return arrivals, incast
+
+
+def _short(packet_bytes: NDArray[np.int32], sender: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which samples are shorter than the longest of their sender."""
+    _, sender = np.unique(sender, return_inverse=True)
+    full = np.zeros(int(sender.max(initial=-1)) + 1, packet_bytes.dtype)
+    np.maximum.at(full, sender, packet_bytes)
+    return np.asarray(packet_bytes < full[sender])
 
 
 def _sent_ns(

@@ -92,7 +92,7 @@ _STILL_SENDING_SAMPLES = 3
 class Messages:
     """Messages in order of flow and time, times in ns on the scale of ``sent_ns``.
 
-    ``n_samples`` show it. ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or
+    ``n_samples`` show it, one of them short where ``end_seen``. ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or
     not; ``last_ns`` is the last one seen. ``running_at_open``: the message began before the window;
     ``sending_at_close``: it outlasts the window.
     """
@@ -100,6 +100,7 @@ class Messages:
     flow: NDArray[np.int64]
     first_row: NDArray[np.int64]
     n_samples: NDArray[np.int64]
+    end_seen: NDArray[np.bool_]
     wire_bytes: NDArray[np.float64]
     start_ns: NDArray[np.float64]
     last_ns: NDArray[np.float64]
@@ -117,11 +118,12 @@ def messages(
     last_before_ns: NDArray[np.int64],
     end_ns: int,
     settings: WindowSettings,
+    short: NDArray[np.bool_] | None = None,
 ) -> Messages:
     """Messages of each flow, split where it was silent for longer than its usual gaps explain.
 
     Per sample: ``flow`` number, ``sent_ns`` when it left the sender, ``nic_bytes_per_s`` the sender's line
-    rate. ``last_before_ns[flow]``: when the flow was last seen before the window, negative if never.
+    rate, ``short`` whether it is below the sender's full packet (None: not known). ``last_before_ns[flow]``: when the flow was last seen before the window, negative if never.
 
     A silence ends a message when it exceeds ``idle_gap_ns`` and thirty times the flow's usual gap (its upper
     quartile), but at the latest at seven times the gap of a sender at 0.1 Gbit/s.
@@ -158,6 +160,7 @@ def messages(
         flow=owner,
         first_row=order[first],
         n_samples=count,
+        end_seen=np.zeros(len(count), np.bool_) if short is None else np.bincount(message, short[order]) > 0,
         wire_bytes=wire_bytes,
         start_ns=sent[first] - unseen_ns,
         last_ns=sent[last],

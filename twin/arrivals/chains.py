@@ -102,6 +102,7 @@ def chained(
         last_s=np.full(len(more), until_s),
         sent_bytes=np.zeros(len(more)),
         n_samples=np.zeros(len(more), np.int64),
+        end_seen=np.zeros(len(more), np.bool_),
     )
     return Chained(arrivals.and_then(added), np.concatenate((after, more_after)), usual_s)
 

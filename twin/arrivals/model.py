@@ -148,7 +148,13 @@ def _modelled_apart(
     )
     if not finite.any() or spacing <= 2 * packet_bytes:
         return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
-    fit = fit_sizes(arrivals.n_samples[finite], spacing, packet_bytes, shape.bend * spacing)
+    fit = fit_sizes(
+        arrivals.n_samples[finite],
+        spacing,
+        packet_bytes,
+        shape.bend * spacing,
+        end_seen=arrivals.end_seen[finite],
+    )
     window_bytes = float(arrivals.sent_bytes[finite].sum())
     seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
     finite = np.isfinite(seen.wire_bytes)
@@ -177,12 +183,13 @@ def _modelled_apart(
     sampled = seen.n_samples[templates].astype(np.float64) * spacing
     most = min(MOST_UNSEEN, max(_MOST_UNSEEN_EACH * len(templates), _FEW_UNSEEN))
     size, which = _unseen_sizes(fit, float(sampled.sum()) / window_bytes, most, rng)
-    weight = _room(receiver[templates], sampled, wire[templates], seen.n_samples[templates], fit)
-    like = templates[_alike(seen.n_samples[templates], weight, fit, which, rng)]
+    likely, group = _likely(seen, templates, fit)
+    weight = _room(receiver[templates], sampled, wire[templates], likely, group, fit)
+    like = templates[_alike(likely, group, weight, which, rng)]
     bursty = (size >= _LEAST_BURST_PACKETS * packet_bytes) & (size < shape.burst_s * nic[like])
     joined = bursty & (rng.random(len(size)) < shape.together)
     weight = weight * evened(receiver[templates], first_s[templates])
-    of_burst = templates[_alike(seen.n_samples[templates], weight, fit, which, rng)]
+    of_burst = templates[_alike(likely, group, weight, which, rng)]
     spread = _APART * (until_s - since_s)
     alone = start[rng.permuted(like)] + rng.uniform(-spread, spread, len(size))
     alone = until_s - np.abs(until_s - since_s - np.abs(alone - since_s))  # reflected at both ends
@@ -259,6 +266,7 @@ def _unseen(
         last_s=np.minimum(start_s + size_bytes / nic_bytes_per_s[sender], until_s),
         sent_bytes=size_bytes,
         n_samples=np.zeros(len(size_bytes), np.int64),
+        end_seen=np.zeros(len(size_bytes), np.bool_),
     )
 
 
@@ -299,12 +307,22 @@ def _sizes_of_seen(
     """
     wire = arrivals.wire_bytes.copy()
     few = rows[arrivals.n_samples[rows] < MANY_SAMPLES]
-    counts, group = np.unique(arrivals.n_samples[few], return_inverse=True)
-    for number, given in enumerate(fit.share_given(counts)):
+    likely, group = _likely(arrivals, few, fit)
+    for number, given in enumerate(likely):
         mine = few[group == number]
         quantile = np.mod(rng.random() + _GOLDEN * np.arange(len(mine), dtype=np.float64), 1.0)
-        wire[mine] = np.maximum(fit.quantile(given, quantile), counts[number] * packet_bytes)
+        wire[mine] = np.maximum(fit.quantile(given, quantile), arrivals.n_samples[mine] * packet_bytes)
     return wire
+
+
+def _likely(
+    arrivals: FlowArrivals, rows: NDArray[np.int64], fit: SizeFit
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """How likely each size of the grid is for messages that left the same samples [groups, k], and the group
+    of each of ``rows``.
+    """
+    kinds, group = np.unique(2 * arrivals.n_samples[rows] + arrivals.end_seen[rows], return_inverse=True)
+    return fit.share_given(kinds // 2, kinds % 2 > 0), group
 
 
 def _end_open_ones(
@@ -344,7 +362,8 @@ def _room(
     receiver: NDArray[np.int64],
     sampled_bytes: NDArray[np.float64],
     wire_bytes: NDArray[np.float64],
-    n_samples: NDArray[np.int64],
+    likely: NDArray[np.float64],
+    group: NDArray[np.int64],
     fit: SizeFit,
 ) -> NDArray[np.float64]:
     """For each message how many times its share of unseen bytes its receiver should get.
@@ -361,23 +380,20 @@ def _room(
     real = max(float(sampled.var()) - by_chance, 0.0)
     wanted = mean + (sampled - mean) * real / (real + by_chance)
     free = np.maximum(wanted - np.bincount(receiver, wire_bytes), 0.0)
-    counts, group = np.unique(n_samples, return_inverse=True)
-    unseen = fit.share_given(counts) @ (fit.unseen * fit.size_bytes / np.maximum(fit.messages, 1e-300))
+    unseen = likely @ (fit.unseen * fit.size_bytes / np.maximum(fit.messages, 1e-300))
     usual = np.bincount(receiver, unseen[group])
     room = (free / max(float(free.sum()), 1.0)) / (usual / usual.sum())
     return np.asarray(np.clip(room, _LEAST_ROOM, 1.0 / _LEAST_ROOM)[receiver])
 
 
 def _alike(
-    n_samples: NDArray[np.int64],
+    likely: NDArray[np.float64],
+    group: NDArray[np.int64],
     weight: NDArray[np.float64],
-    fit: SizeFit,
     which: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """For each unseen message the place of a seen one, the likelier the likelier that one is of its size."""
-    counts, group = np.unique(n_samples, return_inverse=True)
-    likely = fit.share_given(counts)
     found = np.empty(len(which), np.int64)
     for size in np.unique(which).tolist():
         mine = np.flatnonzero(which == size)

@@ -4,8 +4,10 @@ A message of B bytes on the wire, each packet of which is sampled with the same 
 number of samples of mean B ÷ ``spacing_bytes``, the bytes between two samples of one sender. So how many
 messages have 1, 2, 3 … samples tells how many there are of each size, those without a sample included: the
 likeliest numbers on a logarithmic grid of sizes, by expectation-maximisation. Sizes far below the spacing
-leave single samples only, which tell their bytes but not their number. There the smoothing in each step (EMS,
-Silverman and others 1990) keeps what the first guess says, a power of the size as in heavy-tailed traffic.
+leave single samples only, which tell their bytes but not their number. Their number is told by samples
+shorter than a full packet: a message has one such packet, its last, however many it has (none where its size
+is a multiple of full ones). Where no such sample came, the smoothing in each step (EMS, Silverman and others
+1990) keeps what the first guess says, a power of the size as in heavy-tailed traffic.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing
 _FALLING_POWER = 2.0
 _SHARPEST = 100.0  # samples that tell a size to a tenth
 _KERNEL = (0.08, 0.84, 0.08)
+_MULTIPLES = 0.1  # of messages, whose last packet is a full one
 _FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
 _ONE_SIZE_WITHIN = 1.3  # times the variance of one size; exponential sizes have 1.4 to 2 times as much
 _TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of other messages
@@ -31,20 +34,31 @@ _TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeFit:
-    """Expected number of ``messages`` [k] of each size on a grid ``size_bytes`` [k], seen or not."""
+    """Expected number of ``messages`` [k] of each size on a grid ``size_bytes`` [k], seen or not.
+
+    ``packet_bytes``: of a full packet, None where samples do not tell ends of messages.
+    """
 
     spacing_bytes: float
     size_bytes: NDArray[np.float64]
     messages: NDArray[np.float64]
+    packet_bytes: float | None = None
 
     @property
     def unseen(self) -> NDArray[np.float64]:
         """Expected messages of each size [k] without a sample."""
         return np.asarray(self.messages * np.exp(-self.size_bytes / self.spacing_bytes))
 
-    def share_given(self, n_samples: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The probability of each size [len(n_samples), k] for a message with so many samples (1 or more)."""
-        weight = self.messages * _poisson(n_samples, self.size_bytes / self.spacing_bytes)
+    def share_given(
+        self, n_samples: NDArray[np.int64], end_seen: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """The probability of each size [len(n_samples), k] for a message with so many samples (1 or more),
+        its last packet among them or not.
+        """
+        ends = np.zeros(len(n_samples), np.bool_) if end_seen is None else end_seen
+        weight = self.messages * _likelihood(
+            n_samples, ends, self.size_bytes, self.spacing_bytes, self.packet_bytes
+        )
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
     def within(self, place: NDArray[np.int64], part: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -60,20 +74,30 @@ class SizeFit:
 
 
 def fit_sizes(
-    n_samples: NDArray[np.int64], spacing_bytes: float, least_bytes: float, bend_bytes: float = np.inf
+    n_samples: NDArray[np.int64],
+    spacing_bytes: float,
+    least_bytes: float,
+    bend_bytes: float = np.inf,
+    *,
+    end_seen: NDArray[np.bool_] | None = None,
 ) -> SizeFit:
-    """Sizes from the samples (1 or more) of each message seen; none is below ``least_bytes``, a packet.
+    """Sizes from the samples (1 or more) of each message seen; none is below ``least_bytes``, a full packet.
+
+    ``end_seen``: whether one of its samples was shorter than that (None: not known).
 
     Where counts do not tell, bytes per logarithmic step grow as a power of the size up to ``bend_bytes``, and
     fall beyond.
     """
-    seen, how_many = np.unique(n_samples, return_counts=True)
+    ends = np.zeros(len(n_samples), np.bool_) if end_seen is None else end_seen
+    packet = least_bytes if ends.any() else None
+    kinds, how_many = np.unique(2 * n_samples + ends, return_counts=True)
+    seen, ends = kinds // 2, kinds % 2 > 0
     total = float(n_samples.sum()) * spacing_bytes
     largest = max(float(seen[-1]) * _TAIL * spacing_bytes, 2 * spacing_bytes, 2 * least_bytes)
     steps = int(np.ceil(np.log10(largest / least_bytes) * STEPS_PER_DECADE)) + 1
     size = least_bytes * 10.0 ** (np.arange(steps) / STEPS_PER_DECADE)
     mean = size / spacing_bytes
-    likelihood = _poisson(seen, mean)
+    likelihood = _likelihood(seen, ends, size, spacing_bytes, packet)
     unseen = np.exp(-mean)
     prior = size**_PRIOR_POWER / (1.0 + (size / bend_bytes) ** _FALLING_POWER)
     of_one = likelihood * prior / size
@@ -90,7 +114,7 @@ def fit_sizes(
         carried = after
         if settled:
             break
-    return SizeFit(spacing_bytes, size, carried / size)
+    return SizeFit(spacing_bytes, size, carried / size, packet)
 
 
 def one_size(
@@ -119,6 +143,35 @@ def one_size(
     size = np.array([max(m * spacing_bytes, least_bytes)])
     fit = SizeFit(spacing_bytes, size, np.array([len(kept) / -np.expm1(-m)]))
     return fit, n_samples <= int(kept.max())
+
+
+def _likelihood(
+    n_samples: NDArray[np.int64],
+    end_seen: NDArray[np.bool_],
+    size_bytes: NDArray[np.float64],
+    spacing_bytes: float,
+    packet_bytes: float | None,
+) -> NDArray[np.float64]:
+    """How likely each size [k] leaves so many samples, one of them of a short last packet or none
+    [len(n_samples), k], up to a factor of the row alone; without ``packet_bytes`` by their number.
+
+    Each of a message's packets is sampled by itself, the last one too, which is short of all but
+    ``_MULTIPLES``.
+    """
+    mean = size_bytes / spacing_bytes
+    if packet_bytes is None:
+        return _poisson(n_samples, mean)
+    last = packet_bytes / spacing_bytes
+    others = np.maximum(mean - last, 1e-12)
+    found = np.empty((len(n_samples), len(size_bytes)))
+    one = n_samples == 1
+    # Of the other packets: n where the last one left none, n − 1 where it did.
+    found[~end_seen] = (1 - _MULTIPLES) * _poisson(n_samples[~end_seen], others)
+    found[~end_seen] += _MULTIPLES * _poisson(n_samples[~end_seen], mean)
+    found[end_seen & one] = np.exp(-others)
+    more = end_seen & ~one
+    found[more] = _poisson(n_samples[more] - 1, others)
+    return found
 
 
 def _poisson(count: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

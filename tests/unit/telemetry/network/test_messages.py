@@ -22,6 +22,7 @@ def found(
     flow: list[int] | None = None,
     before_ns: list[int] | None = None,
     end_ns: int = 100 * MS,
+    short: list[bool] | None = None,
 ) -> Messages:
     n = len(times)
     samples = Samples(
@@ -46,6 +47,7 @@ def found(
         last_before_ns=np.array(before_ns or [-1] * (int(numbers.max()) + 1)),
         end_ns=end_ns,
         settings=WindowSettings(),
+        short=None if short is None else np.array(short),
     )
 
 
@@ -54,6 +56,12 @@ def test_a_message_is_its_samples_and_starts_before_the_first() -> None:
     assert message.n_samples.tolist() == [3]
     assert message.wire_bytes.tolist() == [3 * SAMPLED]
     assert message.start_ns[0] == pytest.approx(10 * MS - 3 * SAMPLED / 4 / RATE * 1e9)
+
+
+def test_a_short_packet_among_its_samples_is_a_message_s_end() -> None:
+    two = found([MS, MS + 5000, 10 * MS], short=[False, True, False])
+    assert two.end_seen.tolist() == [True, False]
+    assert found([MS]).end_seen.tolist() == [False]
 
 
 def test_a_single_sample_stands_for_a_message_around_it() -> None:

@@ -48,4 +48,5 @@ def arrivals(
         last_s=start_s + shown / NIC,
         sent_bytes=np.where(np.isfinite(shown), shown, n * 64 * PACKET),
         n_samples=n.astype(np.int64),
+        end_seen=np.zeros(len(n), np.bool_),
     )

@@ -80,14 +80,7 @@ def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along()
     other = poisson(400, 5e6, 64)
     open_ones = arrivals(np.array([0.0, 0.04]), np.array([math.inf, math.inf]), np.array([900, 20]), [0, 1])
     rows = np.arange(len(other) + 2)
-    both = FlowArrivals(
-        other.src_host + open_ones.src_host,
-        other.dst_host + open_ones.dst_host,
-        *(
-            np.concatenate((getattr(other, name), getattr(open_ones, name)))
-            for name in ("path", "wire_bytes", "start_s", "last_s", "sent_bytes", "n_samples")
-        ),
-    ).take(rows)
+    both = other.and_then(open_ones).take(rows)
     found = undone(both).arrivals.wire_bytes
     assert math.isinf(found[len(other)])
     assert found[len(other) + 1] == pytest.approx(5e6, rel=0.5)
@@ -118,6 +111,7 @@ def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrival
         last_s=np.array(last),
         sent_bytes=np.array(sent),
         n_samples=np.array(n),
+        end_seen=np.zeros(len(n), np.bool_),
     )
 
 
@@ -172,14 +166,7 @@ def test_bursts_of_one_size_are_found_whole() -> None:
 
 def test_other_messages_between_bursts_stay_as_they_are() -> None:
     bursts, apart = incast(1.3e5, 64), poisson(400, 2e6, 64)
-    both = FlowArrivals(
-        bursts.src_host + apart.src_host,
-        bursts.dst_host + apart.dst_host,
-        *(
-            np.concatenate((getattr(bursts, name), getattr(apart, name)))
-            for name in ("path", "wire_bytes", "start_s", "last_s", "sent_bytes", "n_samples")
-        ),
-    )
+    both = bursts.and_then(apart)
     found = undone(both).arrivals.wire_bytes
     large = found[found > 5e5]
     assert len(large) == pytest.approx(400, rel=0.05)

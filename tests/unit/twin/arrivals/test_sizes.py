@@ -49,6 +49,32 @@ def test_how_many_left_no_sample_is_found() -> None:
     assert fit.unseen[fit.size_bytes > 1.5e4].sum() == pytest.approx(true, rel=0.3)
 
 
+@pytest.mark.parametrize(("small", "many"), [(4e3, 6000), (3e4, 800)])
+def test_short_packets_tell_how_many_small_messages_there_are(small: float, many: int) -> None:
+    rng = np.random.default_rng(3)
+    size = np.concatenate([small * rng.uniform(0.5, 1.5, many), 2e6 * rng.uniform(0.5, 1.5, 300)])
+    others = rng.binomial((size / PACKET).astype(int), 1 / 64)
+    end = rng.random(len(size)) < 1 / 64
+    seen = others + end > 0
+    n, end = (others + end)[seen], end[seen]
+    spacing = 64 * PACKET
+    fit = fit_sizes(n, spacing, PACKET, end_seen=end)
+    blind = fit_sizes(n, spacing, PACKET)
+    off, blindly_off = (abs(np.log(one.messages.sum() / len(size))) for one in (fit, blind))
+    assert off < np.log(1.6)
+    assert off < blindly_off
+    # Of single samples, those that are ends are of the smaller messages.
+    [apart, ends] = fit.share_given(np.array([1, 1]), np.array([False, True])) @ fit.size_bytes
+    assert ends < apart
+
+
+def test_without_a_short_packet_counts_alone_tell() -> None:
+    spacing = 64 * PACKET
+    n = counts(np.full(3000, 6.4e4), spacing)
+    fit = fit_sizes(n, spacing, PACKET, end_seen=np.zeros(len(n), np.bool_))
+    assert np.array_equal(fit.messages, fit_sizes(n, spacing, PACKET).messages)
+
+
 def test_below_a_bend_single_samples_are_many_small_messages() -> None:
     spacing = 4096 * PACKET
     n = np.ones(300, np.int64)
