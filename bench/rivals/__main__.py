@@ -1,7 +1,7 @@
 """Compares tuners of ECN watermarks on the packet fabric.
 
 ``python -m bench.rivals run --quick`` takes minutes, ``run --full`` hours; both go on where they stopped.
-``table`` and ``plot`` show what a folder holds.
+``table``, ``claims`` and ``plot`` show what a folder holds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from rich.progress import (
 )
 
 from bench.__main__ import OUT, commit
-from bench.rivals.report import conduct_table, plot, regret_table, trying_table
+from bench.rivals.claims import Results, findings
+from bench.rivals.plots import plot
+from bench.rivals.report import claims_table, commands, conduct_table, regret_table, tally, trying_table
 from bench.rivals.runs import PRESETS, cores, keys_of, run_all, weight
 from bench.rivals.scenarios import SCENARIOS, VARIANTS, check_memory, free_memory_bytes, scenario_named
 from bench.rivals.standings import Standings
@@ -116,6 +118,18 @@ def show(folder: Path, console: Console, *, markdown: bool) -> None:
         console.print("docs/rivals.md says what each column is.", style="dim")
 
 
+def claim(given: argparse.Namespace, console: Console) -> None:
+    """Prints claims of others beside what a folder shows, and the commands for runs that it lacks."""
+    folder = given.folder or newest()
+    results = Results(rows_of(folder), variant=given.variant or "", into=str(_shown(folder)))
+    found = findings(results, every_variant=given.all)
+    console.print(claims_table(found, markdown=given.markdown))
+    for line in tally(found):
+        console.print(line, soft_wrap=True)
+    for number, line in enumerate(commands(found), start=1):
+        console.print(f"{number}. {line}", soft_wrap=True)
+
+
 def newest() -> Path:
     """The folder of results changed last; raises ``ParameterError`` where there is none."""
     found = sorted((OUT / "rivals").glob("*/results.csv"), key=lambda path: path.stat().st_mtime)
@@ -132,8 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench.rivals", description=(__doc__ or "").splitlines()[0]
     )
-    commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser("run", help="run tuners, or go on with a run")
+    kinds = parser.add_subparsers(dest="command", required=True)
+    running = kinds.add_parser("run", help="run tuners, or go on with a run")
     how_long = running.add_mutually_exclusive_group()
     how_long.add_argument(
         "--quick", action="store_true", help="minutes: few tuners, scenarios and seeds (default)"
@@ -152,11 +166,16 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--into", type=Path, help="folder of results (default: one a commit in bench/out/rivals)"
     )
-    add_parser(commands)
-    tables = commands.add_parser("table", help="print the tables of a folder of results")
+    add_parser(kinds)
+    tables = kinds.add_parser("table", help="print the tables of a folder of results")
     tables.add_argument("folder", nargs="?", type=Path, help="(default: the newest)")
     tables.add_argument("--markdown", action="store_true")
-    plots = commands.add_parser("plot", help="draw each scenario over time (SVG)")
+    claims = kinds.add_parser("claims", help="print claims of the rivals' papers beside a folder's results")
+    claims.add_argument("folder", nargs="?", type=Path, help="(default: the newest)")
+    claims.add_argument("--markdown", action="store_true")
+    claims.add_argument("--all", action="store_true", help="tuners on every budget, frozen too")
+    claims.add_argument("--variant", help=f"of the scenarios: {', '.join(VARIANTS)}, joined by +")
+    plots = kinds.add_parser("plot", help="draw each scenario over time (SVG)")
     plots.add_argument("folder", nargs="?", type=Path, help="(default: the newest)")
     return parser
 
@@ -164,8 +183,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     """0, 2 with a sentence on what is wrong with the options or the folder, or 130 where interrupted."""
     given = _parser().parse_args(arguments)
-    # Not a terminal: room enough that no table is cut in a log.
-    console = Console(width=None if sys.stdout.isatty() else 220, highlight=False)
+    # Not a terminal: room enough that no table is cut in a log. In Markdown a row is one line.
+    wide = 10_000 if getattr(given, "markdown", False) else 220
+    console = Console(width=None if sys.stdout.isatty() and wide == 220 else wide, highlight=False)
     try:
         if given.command == "run":
             run(given, console)
@@ -173,6 +193,8 @@ def main(arguments: list[str]) -> int:
             train(given, console, commit=state_of_tree(), default_folder=OUT / "rivals" / "training")
         elif given.command == "table":
             show(given.folder or newest(), console, markdown=given.markdown)
+        elif given.command == "claims":
+            claim(given, console)
         else:
             folder = given.folder or newest()
             for path in plot(Standings(folder, rows_of(folder)), folder):

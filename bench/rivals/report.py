@@ -1,23 +1,19 @@
-"""Tables and pictures of standings."""
+"""Tables of standings and claims."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import numpy as np
 from rich import box
 from rich.table import Table
 
-from bench.rivals.judge import SLICE_S
-from bench.rivals.scenarios import scenario_named
+from bench.rivals.claims import Finding, Verdict, named
 from bench.rivals.standings import ONE_STATIC, Standing, Standings, interval
-from bench.rivals.store import Key
 from bench.rivals.tuners import INCUMBENT
-from twin.errors import ParameterError
-
-_SMOOTHED_OVER = 5  # milliseconds
 
 
 def regret_table(standings: Standings, *, markdown: bool = False) -> Table:
@@ -40,9 +36,7 @@ def regret_table(standings: Standings, *, markdown: bool = False) -> Table:
         if tuner == INCUMBENT:
             table.add_row(tuner, *cells, "–", "–", style="bold")
         else:
-            table.add_row(
-                _named(tuner, budget), *cells, gained, f"{sum(one > 0 for one in each)}/{len(each)}"
-            )
+            table.add_row(named(tuner, budget), *cells, gained, f"{sum(one > 0 for one in each)}/{len(each)}")
     if not markdown:
         table.add_section()
     cells = [interval(standings.one_static(scenario)) for scenario in (*standings.scenarios, None)]
@@ -72,7 +66,7 @@ def conduct_table(standings: Standings, *, markdown: bool = False) -> Table:
         reached = [one for one in after_s if math.isfinite(one)]
         decisions = sum(one.row.decisions for one in found)
         table.add_row(
-            _named(tuner, budget),
+            named(tuner, budget),
             _figure(_mean(found, lambda one: one.regret_settled)),
             f"{1e3 * float(np.median(reached)):.0f} ms" if reached else "–",
             f"{len(after_s) - len(reached)}/{len(after_s)}",
@@ -99,7 +93,7 @@ def trying_table(standings: Standings, *, markdown: bool = False) -> Table:
             continue
         mice = [one.extra_mice for one in found if not math.isnan(one.extra_mice)]
         table.add_row(
-            _named(tuner, budget),
+            named(tuner, budget),
             f"{100 * _mean(found, lambda one: one.row.exploring_share):.0f} %",
             f"{_mean(found, lambda one: one.extra_pauses):+.0f}",
             f"{_mean(found, lambda one: one.extra_drops):+.0f}",
@@ -108,42 +102,68 @@ def trying_table(standings: Standings, *, markdown: bool = False) -> Table:
     return table
 
 
-def plot(standings: Standings, into: Path) -> list[Path]:
-    """A picture a scenario: how far below the phase's best static each tuner was, by millisecond.
+def claims_table(findings: Sequence[Finding], *, markdown: bool = False) -> Table:
+    """Each claim beside what was found; the number under ``run`` is that of a command in ``commands``."""
+    table = _table("Claims of others beside ours: own ÷ other − 1 in %, mean [95 % over seeds]", markdown)
+    for heading in ("claim", "source", "measure", "tuner", "against"):
+        table.add_column(heading, no_wrap=heading == "tuner", overflow="fold")
+    for heading in ("printed", "ours"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("where best", overflow="fold")
+    for heading in ("own, other", "over all"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    table.add_column("run", justify="right")
+    to_run = commands(findings)
+    before: Sequence[str] = ()
+    for one in findings:
+        mean, low, high = one.ours
+        source = f"{one.claim.where} \\[{one.claim.standing}]"
+        first = (
+            f"{one.claim.id} {one.claim.says}",
+            source,
+            one.measure,
+            one.tuner or "–",
+        )
+        same = [new == old for new, old in zip_longest(first, before)]
+        table.add_row(
+            *("" if all(same[: place + 1]) else text for place, text in enumerate(first)),
+            one.against or "–",
+            "–" if one.printed is None else _percent(one.printed),
+            f"{_percent(mean)} \\[{_percent(low)}, {_percent(high)}]" if one.values else "–",
+            one.case + (f", of {one.cases}" if one.cases > 1 else ""),
+            _pair(one),
+            "" if math.isnan(one.overall) else _percent(one.overall),
+            f"{one.verdict}: {one.why}" if one.why else str(one.verdict),
+            str(to_run.index(one.missing) + 1) if one.missing else "",
+            style={Verdict.CONFIRMED: "green", Verdict.CONTRADICTED: "red"}.get(one.verdict, ""),
+        )
+        before = first
+    return table
 
-    Raises ``ParameterError`` where matplotlib is not installed.
-    """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise ParameterError("plot", None, "it takes matplotlib", "run scripts/setup bench") from None
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "rivals"  # so that the same results give the same file
-    from matplotlib import pyplot
 
-    paths = []
-    for scenario in standings.scenarios:
-        figure, axes = pyplot.subplots(figsize=(9, 3.6), layout="constrained")
-        for tuner, budget in standings.tuners:
-            keys = [Key(scenario, tuner, budget, seed) for seed in standings.seeds]
-            lines = [standings.shortfall(key) for key in keys if key in standings.all]
-            if not lines:
-                continue
-            mean = np.convolve(np.mean(lines, axis=0), np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, mode="valid")
-            at_ms = (np.arange(len(mean)) + _SMOOTHED_OVER / 2) * SLICE_S * 1e3
-            label = _named(tuner, budget)
-            axes.plot(at_ms, mean, label=label, linewidth=1.2, color="black" if tuner == INCUMBENT else None)
-        axes.axhline(0.0, color="grey", linewidth=0.8)
-        for begin_s, _ in scenario_named(scenario).spans_s[1:]:
-            axes.axvline(begin_s * 1e3, color="grey", linestyle=":", linewidth=0.8)
-        axes.set_xlabel("simulated time, ms")
-        axes.set_ylabel("below the best static, ln")
-        axes.set_title(f"{scenario}: mean of {len(standings.seeds)} seeds over {_SMOOTHED_OVER} ms")
-        axes.legend(fontsize=7, ncols=2, frameon=False)
-        paths.append(into / f"{scenario}.svg")
-        figure.savefig(paths[-1], metadata={"Date": None})
-        pyplot.close(figure)
-    return paths
+def tally(findings: Sequence[Finding]) -> list[str]:
+    """``pet @box: 3 confirmed, 5 contradicted`` for each tuner."""
+    return [
+        f"{tuner}: " + ", ".join(f"{count} {verdict}" for verdict in Verdict if (count := counts[verdict]))
+        for tuner in dict.fromkeys(one.tuner for one in findings)
+        if tuner and (counts := Counter(one.verdict for one in findings if one.tuner == tuner))
+    ]
+
+
+def commands(findings: Sequence[Finding]) -> list[str]:
+    """Those that make the runs which claims lack, each once."""
+    return list(dict.fromkeys(one.missing for one in findings if one.missing))
+
+
+def _percent(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _pair(one: Finding) -> str:
+    in_kb = one.statistic.endswith("_bytes")
+    figures = ", ".join(f"{value / 1e3:.1f}" if in_kb else f"{value:.3g}" for value in one.figures)
+    return f"{figures} KB" if in_kb and figures else figures
 
 
 def _table(title: str, markdown: bool) -> Table:
@@ -154,10 +174,6 @@ def _table(title: str, markdown: bool) -> Table:
 
 def _found(standings: Standings, tuner: str, budget: str) -> list[Standing]:
     return [one for key, one in standings.all.items() if (key.tuner, key.budget) == (tuner, budget)]
-
-
-def _named(tuner: str, budget: str) -> str:
-    return tuner if budget == "none" else f"{tuner} @{budget}"
 
 
 def _range(seeds: list[int]) -> str:
