@@ -175,8 +175,11 @@ def _parser() -> argparse.ArgumentParser:
     claims.add_argument("--markdown", action="store_true")
     claims.add_argument("--all", action="store_true", help="tuners on every budget, frozen too")
     claims.add_argument("--variant", help=f"of the scenarios: {', '.join(VARIANTS)}, joined by +")
-    plots = kinds.add_parser("plot", help="draw each scenario over time (SVG)")
+    plots = kinds.add_parser("plot", help="draw pictures of a folder (SVG)")
     plots.add_argument("folder", nargs="?", type=Path, help="(default: the newest)")
+    plots.add_argument(
+        "--tuners", help="that are drawn over time, such as ecntwin,pet@box (default: the best)"
+    )
     return parser
 
 
@@ -197,7 +200,8 @@ def main(arguments: list[str]) -> int:
             claim(given, console)
         else:
             folder = given.folder or newest()
-            for path in plot(Standings(folder, rows_of(folder)), folder):
+            chosen = given.tuners.split(",") if given.tuners else None
+            for path in plot(Standings(folder, rows_of(folder)), folder, chosen):
                 console.print(f"written to {_shown(path)}")
     except TwinError as refused:
         print(refused, file=sys.stderr)

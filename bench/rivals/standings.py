@@ -33,8 +33,9 @@ class Standing:
 
     ``over_incumbent`` is the sum over phases of J less the incumbent's. ``settled_after_s`` has an entry a
     phase, inf where it never settled; ``worst_shortfall`` is the worst millisecond's, below the phase's best
-    static; ``worse_share`` of milliseconds were worse than the incumbent's. While exploring: ``extra_pauses``
-    and ``extra_drops`` over the incumbent in the same milliseconds, and ``extra_mice`` in ln of their p99.
+    static; ``worse_share`` of milliseconds were worse than the incumbent's. While exploring:
+    ``shortfall_exploring`` below the best static, a millisecond's mean, and over the incumbent in the same
+    milliseconds ``extra_pauses``, ``extra_drops``, and ``extra_mice`` in ln of their p99.
     """
 
     row: Row
@@ -44,6 +45,7 @@ class Standing:
     settled_after_s: tuple[float, ...]
     worst_shortfall: float
     worse_share: float
+    shortfall_exploring: float
     extra_pauses: float
     extra_drops: float
     extra_mice: float
@@ -53,7 +55,7 @@ class Standings:
     """All results of a folder compared; raises ``ParameterError`` where the statics are missing."""
 
     def __init__(self, folder: Path, rows: Sequence[Row]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._rows = {row.key: row for row in rows}
         self._slices: dict[Key, Slices] = {}
         self._stitched: dict[tuple[str, int], Floats] = {}
@@ -107,7 +109,12 @@ class Standings:
 
     def shortfall(self, key: Key) -> Floats:
         """The best static's score of each phase less this one's, by millisecond."""
-        return self._best(key.scenario, key.seed) - self._of(key).score
+        return self._best(key.scenario, key.seed) - self.slices(key).score
+
+    def best_statics(self, scenario: str, seed: int) -> list[Row]:
+        """The best static of each phase."""
+        statics = self._statics(scenario, seed)
+        return [max(statics, key=lambda row: row.j[phase]) for phase in range(len(self.spans(scenario)))]
 
     def _statics(self, scenario: str, seed: int) -> list[Row]:
         return [
@@ -116,12 +123,14 @@ class Standings:
             if (key.scenario, key.seed) == (scenario, seed) and key.tuner.startswith("static:")
         ]
 
-    def _of(self, key: Key) -> Slices:
+    def slices(self, key: Key) -> Slices:
+        """The milliseconds of a result."""
         if key not in self._slices:
-            self._slices[key] = slices_of(self._folder, key)
+            self._slices[key] = slices_of(self.folder, key)
         return self._slices[key]
 
-    def _spans(self, scenario: str) -> list[slice]:
+    def spans(self, scenario: str) -> list[slice]:
+        """The milliseconds of each phase."""
         return [
             slice(round(begin_s / SLICE_S), round(end_s / SLICE_S))
             for begin_s, end_s in scenario_named(scenario).spans_s
@@ -130,11 +139,8 @@ class Standings:
     def _best(self, scenario: str, seed: int) -> Floats:
         """Scores of the best static of each phase, one after the other."""
         if (scenario, seed) not in self._stitched:
-            statics = self._statics(scenario, seed)
-            parts = []
-            for phase, span in enumerate(self._spans(scenario)):
-                best = max(statics, key=lambda row: row.j[phase])
-                parts.append(self._of(best.key).score[span])
+            best = zip(self.best_statics(scenario, seed), self.spans(scenario), strict=True)
+            parts = [self.slices(row.key).score[span] for row, span in best]
             self._stitched[scenario, seed] = np.concatenate(parts)
         return self._stitched[scenario, seed]
 
@@ -148,7 +154,7 @@ class Standings:
                 "regret needs the oracle's statics and the incumbent, which are not all there yet",
                 "let the run go on",
             )
-        own, incumbent = self._of(row.key), self._of(beside.key)
+        own, incumbent = self.slices(row.key), self.slices(beside.key)
         best = self._best(row.scenario, row.seed)
         exploring = own.exploring > 0
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -160,10 +166,11 @@ class Standings:
             regret_settled=regret(row.j_settled, [one.j_settled for one in statics]),
             over_incumbent=sum(row.j) - sum(beside.j),
             settled_after_s=tuple(
-                settled_after_s(own.score[span], best[span]) for span in self._spans(row.scenario)
+                settled_after_s(own.score[span], best[span]) for span in self.spans(row.scenario)
             ),
             worst_shortfall=float((best - own.score).max()),
             worse_share=float(np.mean(own.score < incumbent.score - WORSE_BEYOND)),
+            shortfall_exploring=float((best - own.score)[exploring].mean()) if exploring.any() else math.nan,
             extra_pauses=float((own.pauses - incumbent.pauses)[exploring].sum()),
             extra_drops=float((own.dropped_packets - incumbent.dropped_packets)[exploring].sum()),
             extra_mice=float(mice.mean()) if mice.size else math.nan,

@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.rivals.arena import Played
 from bench.rivals.judge import Judged, Slices
+from bench.rivals.tuner import Counts, Floats
 from twin.errors import ParameterError
 
 
@@ -212,6 +213,20 @@ def slices_of(folder: Path, key: Key) -> Slices:
     """The milliseconds of a result."""
     with np.load(folder / "milliseconds" / key.file) as held:
         return Slices(**{one.name: held[one.name] for one in fields(Slices)})
+
+
+class Changes(NamedTuple):
+    """Of watermarks in a result, in order of time: queue ``queue[k]`` got ``to[k]`` (Kmin, Kmax, Pmax)."""
+
+    at_s: Floats
+    queue: Counts
+    to: Floats
+
+
+def changes_of(folder: Path, key: Key) -> Changes:
+    """Every change of a watermark."""
+    with np.load(folder / "milliseconds" / key.file) as held:
+        return Changes(*(held[f"change_{name}"] for name in Changes._fields))
 
 
 def _listed(value: object) -> str:

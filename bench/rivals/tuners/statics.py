@@ -74,9 +74,14 @@ def static_name(watermark: Watermark) -> str:
     return f"static:{watermark.kmin_bytes}/{watermark.kmax_bytes}/{watermark.pmax:g}"
 
 
-def static_named(name: str) -> Static:
-    """The static of such a name; raises ``ParameterError``."""
+def static_watermark(name: str) -> Watermark:
+    """The watermark of such a name; raises ``ParameterError``."""
     found = re.fullmatch(r"static:(\d+)/(\d+)/([0-9.e-]+)", name)
     if found is None:
         raise ParameterError("tuner", repr(name), "a static is static:KMIN/KMAX/PMAX", "write it so")
-    return flat(Watermark(int(found[1]), int(found[2]), float(found[3])))
+    return Watermark(int(found[1]), int(found[2]), float(found[3]))
+
+
+def static_named(name: str) -> Static:
+    """The static of such a name; raises ``ParameterError``."""
+    return flat(static_watermark(name))

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from bench.rivals import __main__ as command
 from bench.rivals import runs
 from bench.rivals.arena import Change, Played
 from bench.rivals.judge import Judged, Slices
+from bench.rivals.plots import kmin_by_ms, looks_of, over_time_of, plot
 from bench.rivals.runs import Preset, keys_of
 from bench.rivals.scenarios import SCENARIOS, Phase, Scenario
 from bench.rivals.standings import Standings, interval
@@ -45,7 +47,7 @@ def played(j: tuple[float, ...] = (-1.0, -2.5), **columns: object) -> Played:
         phases=judged,
         settled=judged,
         slices=Slices(**{**given, **columns}),  # type: ignore[arg-type]
-        changes=(Change(0.001, 3, LOW, HIGH), Change(0.001, 4, LOW, HIGH)),
+        changes=(Change(0.001, 2, LOW, HIGH), Change(0.001, 3, LOW, HIGH)),
         sender_changes=0,
         completions=7,
         goodput_bytes_per_s=1e9 / 3,
@@ -73,7 +75,7 @@ def test_a_row_reads_as_it_was_written(tmp_path: Path) -> None:
     assert found.change_size == pytest.approx(LOW.distance_to(HIGH))
     assert slices_of(tmp_path, key).columns().keys() == run.slices.columns().keys()
     with np.load(tmp_path / "milliseconds" / key.file) as held:
-        assert held["change_queue"].tolist() == [3, 4]
+        assert held["change_queue"].tolist() == [2, 3]
         assert held["change_to"].tolist() == [[500_000, 900_000, 0.01]] * 2
 
 
@@ -302,6 +304,58 @@ def test_a_picture_without_matplotlib_says_what_to_install(
     Store(tmp_path, commit="abc", seeds=(1,))
     assert command.main(["plot", str(tmp_path)]) == 2
     assert "plot: it takes matplotlib; run scripts/setup bench" in capsys.readouterr().err
+
+
+@pytest.fixture
+def some_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of two phases of 2 ms; ``annealing`` changes two queues after 1 ms."""
+    for module in ("standings", "plots"):
+        monkeypatch.setattr(f"bench.rivals.{module}.scenario_named", lambda _: TINY)
+    store = Store(tmp_path, commit="abc", seeds=(1,))
+    given = {
+        (static_name(LOW), "none"): played((-1.0, -3.0)),
+        (static_name(HIGH), "none"): played((-2.0, -1.5)),
+        (INCUMBENT, "none"): replace(played((-1.5, -2.0)), changes=()),
+        ("secn1", "none"): played((-1.0, -1.5)),
+        ("annealing", "box"): played((-1.0, -1.75), exploring=np.array([1.0, 1.0, 0.0, 0.0])),
+        **{(name, "box"): played((-3.0, -3.0 - len(name))) for name in ("acc", "pet", "random")},
+        ("ecntwin", "collector"): played((-5.0, -5.0)),
+    }
+    for (name, budget), run in given.items():
+        store.add(row(Key("tiny", name, budget, 1), run), run)
+    return tmp_path
+
+
+def test_who_is_drawn_over_time_and_how(some_results: Path) -> None:
+    standings = Standings(some_results, rows_of(some_results))
+    drawn = over_time_of(standings, "tiny")
+    assert [name for name, _ in drawn] == [INCUMBENT, "ecntwin", "annealing", "acc", "pet"]
+    assert over_time_of(standings, "tiny", ["pet@box", "secn1"]) == [("secn1", "none"), ("pet", "box")]
+    with pytest.raises(
+        ParameterError, match="--tuners: received nobody; 0 of them are in tiny, and 1 to 6 can"
+    ):
+        over_time_of(standings, "tiny", ["nobody"])
+    looks = looks_of([("ecntwin", "collector"), *((str(number), "box") for number in range(24)), drawn[0]])
+    assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == 26
+    assert looks[drawn[0]]["color"] == "black"
+
+
+def test_kmin_over_time_is_the_median_of_queues_to_hosts(some_results: Path) -> None:
+    standings = Standings(some_results, rows_of(some_results))
+    scaled = TINY.incumbent[0].kmin_bytes
+    assert kmin_by_ms(standings, Key("tiny", INCUMBENT, "none", 1)).tolist() == [scaled] * 4
+    # Two of four queues to hosts change at 1 ms: at the end of the second millisecond they have.
+    between = (scaled + HIGH.kmin_bytes) / 2
+    assert kmin_by_ms(standings, Key("tiny", "annealing", "box", 1)).tolist() == [scaled, *[between] * 3]
+
+
+def test_each_question_has_a_picture(some_results: Path) -> None:
+    pytest.importorskip("matplotlib")
+    standings = Standings(some_results, rows_of(some_results))
+    paths = plot(standings, some_results)
+    assert [path.name for path in paths] == ["regret.svg", "exploring.svg", "switch-tiny.svg", "tiny.svg"]
+    before = [path.read_bytes() for path in paths]
+    assert [path.read_bytes() for path in plot(standings, some_results)] == before
 
 
 @pytest.mark.slow
