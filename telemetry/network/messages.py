@@ -92,8 +92,8 @@ _STILL_SENDING_SAMPLES = 3
 class Messages:
     """Messages in order of flow and time, times in ns on the scale of ``sent_ns``.
 
-    ``n_samples`` show it, one of them short where ``end_seen``. ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or
-    not; ``last_ns`` is the last one seen. ``running_at_open``: the message began before the window;
+    ``n_samples`` show it, one of them short where ``end_seen``. ``start_ns`` and ``end_ns`` are estimates for
+    its first and last packet, seen or not; ``last_ns`` is the last one seen. ``running_at_open``: the message began before the window;
     ``sending_at_close``: it outlasts the window.
     """
 
@@ -123,7 +123,8 @@ def messages(
     """Messages of each flow, split where it was silent for longer than its usual gaps explain.
 
     Per sample: ``flow`` number, ``sent_ns`` when it left the sender, ``nic_bytes_per_s`` the sender's line
-    rate, ``short`` whether it is below the sender's full packet (None: not known). ``last_before_ns[flow]``: when the flow was last seen before the window, negative if never.
+    rate, ``short`` whether it is below the sender's full packet (None: not known). ``last_before_ns[flow]``:
+    when the flow was last seen before the window, negative if never.
 
     A silence ends a message when it exceeds ``idle_gap_ns`` and thirty times the flow's usual gap (its upper
     quartile), but at the latest at seven times the gap of a sender at 0.1 Gbit/s.
