@@ -160,8 +160,9 @@ class Scenario(FabricSizes):
     ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue
     metrics. Times in seconds. A slice of a fabric holds the flows to the share ``slice_share`` of the
     receivers that flows have, and what the others bring as ``background``. Where the traffic ``goes_on``
-    afterwards, a flow's bytes are those it had sent by then. Raises ``ScenarioError`` for numbers out of
-    range.
+    afterwards, a flow's bytes are those it had sent by then. Where the same traffic comes several times, it
+    is ``repeated`` so often, so that its runs tell less than as many of different traffic. Raises
+    ``ScenarioError`` for numbers out of range.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Scenario(FabricSizes):
     background: Background | None = None
     slice_share: float = 1.0
     goes_on: bool = False
+    repeated: float = 1.0
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
@@ -282,7 +284,13 @@ class Scenario(FabricSizes):
         kept[0] = True
         if self.flows.waits is not None:
             kept |= (self.flows.waits.after >= 0) & kept[self.flows.waits.after]
-        return replace(self, flows=self.flows.only(kept), duration_s=duration_s, window_s=(begin, duration_s))
+        return replace(
+            self,
+            flows=self.flows.only(kept),
+            duration_s=duration_s,
+            window_s=(begin, duration_s),
+            repeated=max(self.repeated * scale, 1.0),
+        )
 
 
 def reverse_ports(ports: Sequence[EgressPort]) -> list[int]:

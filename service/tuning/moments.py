@@ -227,21 +227,23 @@ class Moments:
         whole = [_on_ports(one.scenario, every, place, newest.monitored) for one in chosen]
         looks = tuple(scenario.until(one.look_s) for scenario, one in zip(whole, chosen, strict=True))
         n_long, long = self._long(chosen, whole)
-        traffic_s = sum(one.duration_s for one in (*long, *looks[n_long:]))
+        traffic_s = sum(one.duration_s / one.repeated for one in (*long, *looks[n_long:]))
         return Judged(looks, traffic_s, long)
 
     def _long(self, chosen: Sequence[Moment], whole: Sequence[Scenario]) -> tuple[int, tuple[Scenario, ...]]:
         """What the leaders run on: of how many moments, and these in a row, or where that would leave out too
         much, each for itself.
+
+        Where a row is shorter than ``LONG_MOMENTS`` of its newest moment, its moments come again: what becomes
+        of elephants that pile up depends on how long that goes on, more than on which they are.
         """
         going_on = list(takewhile(lambda one: one.goes_on, chosen))
         ends_s = np.cumsum([one.scenario.duration_s for one in going_on])
         count = int(np.searchsorted(ends_s, LONG_MOMENTS * self._long_s * (1 - 1e-9)))
         going_on = going_on[: count + 1]
-        later = going_on[1:]
-        begun = sum(begun_bytes(one.scenario) for one in later)
-        if begun >= LEAST_BEGUN * sum(one.delivered_bytes for one in later):
-            long: tuple[Scenario, ...] = (in_a_row(whole[: len(going_on)]),) if going_on else ()
+        begun = sum(begun_bytes(one.scenario) for one in going_on)
+        if begun >= LEAST_BEGUN * sum(one.delivered_bytes for one in going_on):
+            long: tuple[Scenario, ...] = (_row(whole[: len(going_on)], self._long_s),) if going_on else ()
         else:
             long = tuple(whole[: len(going_on)])
         worth_it = all(one.duration_s >= LEAST_LONG * chosen[0].look_s for one in long)
@@ -258,6 +260,15 @@ class Moments:
                 for place in range(1, len(self._kept) - 1)
             ]
             del self._kept[min(gaps)[1] if gaps else 0]
+
+
+def _row(moments: Sequence[Scenario], long_s: float) -> Scenario:
+    """These one after the other, again from the newest until they are long enough."""
+    length_s = LONG_MOMENTS * min(moments[0].duration_s, long_s) * (1 - 1e-9)
+    row = list(moments)
+    while sum(one.duration_s for one in row) < length_s:
+        row.append(row[-len(moments)])
+    return in_a_row(row)
 
 
 def _moment(scenario: Scenario, extent: Extent, state: NetworkState, at_s: float) -> Moment:

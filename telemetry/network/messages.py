@@ -93,8 +93,8 @@ class Messages:
     """Messages in order of flow and time, times in ns on the scale of ``sent_ns``.
 
     ``n_samples`` show it, one of them short where ``end_seen``. ``start_ns`` and ``end_ns`` are estimates for
-    its first and last packet, seen or not; ``last_ns`` is the last one seen. ``running_at_open``: the message began before the window;
-    ``sending_at_close``: it outlasts the window.
+    its first and last packet, seen or not; ``last_ns`` is the last one seen. ``running_at_open``: the message
+    began before the window; ``sending_at_close``: it outlasts the window.
     """
 
     flow: NDArray[np.int64]

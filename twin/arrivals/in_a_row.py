@@ -18,7 +18,7 @@ from twin.scenario import Flows, Scenario, Waits
 
 
 def in_a_row(moments: Sequence[Scenario]) -> Scenario:
-    """The first moment, then what begins in each of the others; all on the same ports.
+    """The first moment, then what begins in each of the others; all on the same ports. One may come again.
 
     What already ran when another began is left out: messages of the moment before run on, and stand for it.
     So are flows without an end, unless their hosts have one in every moment. A chain goes on with the
@@ -44,7 +44,13 @@ def in_a_row(moments: Sequence[Scenario]) -> Scenario:
         path_ports=np.concatenate([part.path_ports for part in parts]),
         waits=_linked(parts),
     )
-    return replace(moments[0], flows=flows, duration_s=begins_s, window_s=(moments[0].window_s[0], begins_s))
+    return replace(
+        moments[0],
+        flows=flows,
+        duration_s=begins_s,
+        window_s=(moments[0].window_s[0], begins_s),
+        repeated=begins_s / sum(one.duration_s for one in {id(one): one for one in moments}.values()),
+    )
 
 
 def begun_bytes(moment: Scenario) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -143,6 +143,10 @@ class Gain:
             self.harm - other.harm,
             self.deviations - other.deviations,
         )
+
+    def repeated(self, times: float) -> Gain:
+        """This gain of traffic that came so many times, and shows no more than once of how traffic differs."""
+        return replace(self, deviations=self.deviations * math.sqrt(times))
 
     def moved(self, before: Gain, after: Gain) -> Gain:
         """This gain changed as another went from ``before`` to ``after``; its own error."""

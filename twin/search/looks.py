@@ -126,8 +126,9 @@ def long_moments(
         return (), (
             "Elephants may pile up more than predicted: long moments would take longer than the budget.",
         )
-    ran = duration_text(sum(one.duration_s for one in found))
-    return tuple(found), (f"The leaders ran on {ran} of traffic, which decided.",)
+    ran = duration_text(sum(one.duration_s / one.repeated for one in found))
+    again = f" {found[0].repeated:.2g} times over" if found[0].repeated > 1.0 else ""
+    return tuple(found), (f"The leaders ran on {ran} of traffic{again}, which decided.",)
 
 
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:

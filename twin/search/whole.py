@@ -92,7 +92,7 @@ class WholeRuns:
                         new,
                         self._settings.policy,
                         persistent_bytes_share(moment, now.goodput_bytes_per_s),
-                    )
+                    ).repeated(moment.repeated)
                     for (now, moment), new in zip(self._incumbent, runs, strict=True)
                 ],
                 weights,

@@ -189,7 +189,16 @@ class TestLongMoments:
 
     def test_short_moments_in_a_row_are_long(self) -> None:
         (long,) = self.judged(1.0, Extent(0.02, 0.02, goes_on=True), n_moments=2).long
-        assert long.duration_s == pytest.approx(0.04)
+        assert (long.duration_s, long.repeated) == (pytest.approx(0.08), pytest.approx(2.0))
+
+    @pytest.mark.parametrize("n_moments", [1, 2, 3, 4])
+    def test_few_moments_come_again_and_count_once(self, n_moments: int) -> None:
+        judged = self.judged(1.0, Extent(0.005, 0.02, goes_on=True), n_moments=n_moments)
+        (long,) = judged.long
+        assert long.duration_s == pytest.approx(0.08)
+        assert long.repeated == pytest.approx(4 / n_moments)
+        assert judged.traffic_s == pytest.approx(0.02 * n_moments)
+        assert long.until(0.06).repeated == pytest.approx(max(3 / n_moments, 1.0))
 
     @pytest.mark.parametrize(
         ("begun", "extent"),

@@ -36,6 +36,14 @@ def test_what_ran_before_counts_in_the_first_only() -> None:
     assert found.flows.waits is None
 
 
+def test_a_moment_that_comes_again_is_told_from_others() -> None:
+    once = moment()
+    assert in_a_row([once, moment()]).repeated == pytest.approx(1.0)
+    found = in_a_row([once, once, once])
+    assert (found.duration_s, found.repeated) == (pytest.approx(0.06), pytest.approx(3.0))
+    assert len(found.flows) == 3 + 2 + 2
+
+
 def test_one_moment_is_itself() -> None:
     alone = moment(payload_bytes=[np.inf, 2e6, 2e6])
     found = in_a_row([alone])

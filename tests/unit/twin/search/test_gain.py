@@ -156,6 +156,11 @@ class TestItsError:
         assert math.isnan(gain_over(now, new, Policy(), 0.0).error)
         assert gain_over(now, now, Policy(), 0.0).error == 0.0
 
+    def test_of_traffic_that_came_again_is_that_of_one_time(self) -> None:
+        one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.04]))
+        assert one.repeated(4.0).noise == pytest.approx(0.1)
+        assert one.repeated(4.0).value == one.value
+
     def test_of_parts_that_share_nothing_adds_in_squares(self) -> None:
         one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.0]))
         fleet = joined([one, one], [0.5, 0.5])
