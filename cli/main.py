@@ -29,7 +29,10 @@ EngineOption = Annotated[
     str, typer.Option("--engine", help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.")
 ]
 WeightsOption = Annotated[
-    str, typer.Option("--weights", help="balanced, throughput, latency, or BULK,DELAY such as 0.7,0.3.")
+    str,
+    typer.Option(
+        "--weights", help="balanced, throughput, latency, BULK,DELAY such as 0.7,0.3, or BULK,MICE,PROBE."
+    ),
 ]
 ScoreOption = Annotated[str, typer.Option("--score", help="gain or normalised.")]
 DEFAULT_WATERMARK = "400KB,1.6MB,20%"

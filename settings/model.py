@@ -192,8 +192,9 @@ class SearchSection(BackendSettings):
     to reports that come in (0: not at all, 19: as far as can be).
 
     ``score`` decides: ``gain`` over what runs now, or the patent's ``normalised``. ``weights`` are a policy
-    (balanced, throughput, latency) or two numbers such as ``0.7,0.3`` for bulk speed and small-message delay;
-    ``harm_price`` is what a share of port time paused, or of bytes lost, costs in gain.
+    (balanced, throughput, latency), two numbers such as ``0.7,0.3`` for bulk speed and small-message delay,
+    or three such as ``0.5,0.5,0`` for bulk speed, mice and bare packets; ``harm_price`` is what a share of
+    port time paused, or of bytes lost, costs in gain.
 
     ``second_opinion`` names the engine that reviews the incumbent and the ``second_opinion_candidates`` best,
     and on which the round decides; none or false asks nobody. It runs under ``second_opinion_seeds`` seeds,

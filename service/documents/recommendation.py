@@ -187,6 +187,8 @@ class PolicyDocument(Document):
     """Weight of the delay of small messages."""
     harm_price: float
     """Price of a share paused or lost."""
+    probe: float = 0.5
+    """The probe's share of the delay, beside that of mice."""
 
     @classmethod
     def of(cls, policy: Policy) -> Self:

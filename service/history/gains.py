@@ -148,7 +148,9 @@ def _row(rollout: RolloutState, entry: Entry) -> GainRow:
 
 
 def _policy(document: PolicyDocument | None) -> Policy:
-    return Policy() if document is None else Policy(document.bulk, document.delay, document.harm_price)
+    if document is None:
+        return Policy()
+    return Policy(document.bulk, document.delay, document.harm_price, document.probe)
 
 
 def _all_set(rollout: RolloutState) -> bool:

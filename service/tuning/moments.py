@@ -234,8 +234,8 @@ class Moments:
         """What the leaders run on: of how many moments, and these in a row, or where that would leave out too
         much, each for itself.
 
-        Where a row is shorter than ``LONG_MOMENTS`` of its newest moment, its moments come again: what becomes
-        of elephants that pile up depends on how long that goes on, more than on which they are.
+        Where a row is shorter than ``LONG_MOMENTS`` of its newest moment, its moments come again: elephants
+        pile up for longer than that, whichever they are.
         """
         going_on = list(takewhile(lambda one: one.goes_on, chosen))
         ends_s = np.cumsum([one.scenario.duration_s for one in going_on])

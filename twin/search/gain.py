@@ -4,7 +4,8 @@
 
 T is what bulk traffic gets: 1 ÷ mean elephant slowdown where elephants complete, the mean rate of flows that
 persist (what is delivered of all flows, where an engine does not tell), weighted by their bytes where there
-are both. D is what small messages suffer: the geometric mean of the mice's p99 slowdown and the probe's. L is
+are both. D is what small messages suffer: the geometric mean of the mice's p99 slowdown and the probe's,
+weighted alike unless the policy says otherwise. L is
 the share of port time paused plus the share of bytes lost. A part whose figure one of the two runs lacks
 counts nothing. The incumbent gains exactly 0, and a candidate's gain depends on itself and the incumbent
 alone.
@@ -40,16 +41,20 @@ _N_DEVIATIONS = _ENGINE + 1
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What an operator wants: the weights α of bulk speed and β of small-message delay, scaled to sum to 1,
-    and γ, the price of a share of port time paused or of bytes lost. Raises ``ParameterError``.
+    and γ, the price of a share of port time paused or of bytes lost. Of the delay, ``probe`` is the probe's
+    share where there are mice too. Raises ``ParameterError``.
     """
 
     bulk: float = 0.5
     delay: float = 0.5
     harm_price: float = HARM_PRICE
+    probe: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("bulk", "delay", "harm_price"):
+        for name in ("bulk", "delay", "harm_price", "probe"):
             check_not_negative(f"weights {name}", getattr(self, name))
+        if self.probe > 1.0:
+            raise ParameterError("weights probe", f"{self.probe:g}", "a share is at most 1", "give 0 to 1")
         total = self.bulk + self.delay
         if total == 0:
             raise ParameterError(
@@ -65,28 +70,38 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
 
 
 def policy_text(policy: Policy) -> str:
-    """The policy's name, or its weights, such as ``0.7/0.3``."""
-    weights = (policy.bulk, policy.delay)
-    names = (name for name, one in POLICIES.items() if (one.bulk, one.delay) == weights)
-    return next(names, f"{policy.bulk:.2g}/{policy.delay:.2g}")
+    """The policy's name, or its weights, such as ``0.7/0.3`` or, mice and probe apart, ``0.5/0.5/0``."""
+    weights = (policy.bulk, policy.delay, policy.probe)
+    names = (name for name, one in POLICIES.items() if (one.bulk, one.delay, one.probe) == weights)
+    mice, probe = policy.delay * (1.0 - policy.probe), policy.delay * policy.probe
+    apart = f"{policy.bulk:.2g}/{mice:.2g}/{probe:.2g}"
+    return next(names, f"{policy.bulk:.2g}/{policy.delay:.2g}" if mice == probe else apart)
 
 
 def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
-    """The policy of that name, or of own weights such as ``0.7,0.3``; raises ``ParameterError``."""
+    """The policy of that name, or of own weights: bulk speed and delay, such as ``0.7,0.3``, or bulk speed,
+    mice and probe, such as ``0.5,0.5,0``. Raises ``ParameterError``.
+    """
     weights = POLICIES.get(text)
     if weights is not None:
         return Policy(weights.bulk, weights.delay, harm_price)
     try:
-        bulk, delay = (float(part) for part in text.split(","))
-    except ValueError:
+        bulk, *delays = (float(part) for part in text.split(","))
+        mice, probe = delays if len(delays) == 2 else (0.5 * delays[0], 0.5 * delays[0])
+        if len(delays) > 2:
+            raise ValueError
+    except (ValueError, IndexError):
         known = ", ".join(sorted(POLICIES))
         raise ParameterError(
             "weights",
             repr(text),
-            f"known policies are {known}; own weights are two numbers, bulk speed and small-message delay",
-            "name one of them, or give such as 0.7,0.3",
+            f"known policies are {known}; own weights are two numbers, bulk speed and small-message delay, "
+            "or three: bulk speed, mice, probe",
+            "name one of them, or give such as 0.7,0.3 or 0.5,0.5,0",
         ) from None
-    return Policy(bulk, delay, harm_price)
+    check_not_negative("weights of mice", mice)
+    check_not_negative("weights of the probe", probe)
+    return Policy(bulk, mice + probe, harm_price, probe / (mice + probe) if mice + probe > 0 else 0.5)
 
 
 def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> float | None:
@@ -145,7 +160,7 @@ class Gain:
         )
 
     def repeated(self, times: float) -> Gain:
-        """This gain of traffic that came so many times, and shows no more than once of how traffic differs."""
+        """This gain, of traffic that came so many times and tells no more of its error than once."""
         return replace(self, deviations=self.deviations * math.sqrt(times))
 
     def moved(self, before: Gain, after: Gain) -> Gain:
@@ -256,15 +271,12 @@ def _parts(
             bulk += share * _log_ratio(now.lasting_bytes_per_s, new.lasting_bytes_per_s)
         else:
             bulk += share * _log_ratio(now.goodput_bytes_per_s, new.goodput_bytes_per_s)
-    seen = [
-        (before, after)
-        for before, after in (
-            (now.mice_p99_slowdown, new.mice_p99_slowdown),
-            (now.probe_p99_slowdown, new.probe_p99_slowdown),
-        )
-        if before is not None and after is not None
-    ]
-    delay = sum(_log_ratio(before, after) for before, after in seen) / max(len(seen), 1)
+    mice = (now.mice_p99_slowdown, new.mice_p99_slowdown)
+    probe = (now.probe_p99_slowdown, new.probe_p99_slowdown)
+    probes = policy.probe if None not in mice else 1.0
+    if None in probe:
+        probes = 0.0
+    delay = (1.0 - probes) * _log_ratio(*mice) + probes * _log_ratio(*probe)
     harm = sum(
         after - before
         for before, after in ((now.paused_share, new.paused_share), (now.loss_share, new.loss_share))

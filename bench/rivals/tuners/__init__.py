@@ -10,7 +10,7 @@ from bench.rivals.tuner import Tuner
 from bench.rivals.tuners.annealing import Annealing
 from bench.rivals.tuners.bytetuning import ByteTuning
 from bench.rivals.tuners.control import RandomControl
-from bench.rivals.tuners.ecntwin import Ecntwin
+from bench.rivals.tuners.ecntwin import J_WEIGHTS, Ecntwin
 from bench.rivals.tuners.learned import tuners as learned
 from bench.rivals.tuners.paraleon import Paraleon, ParaleonPlus
 from bench.rivals.tuners.statics import (
@@ -54,7 +54,11 @@ TUNERS: Mapping[str, Entry] = MappingProxyType(
             name: _static(lambda mark=mark: flat(mark), f"vendor: {mark}")  # type: ignore[misc]
             for name, mark in vendor_statics().items()
         },
-        "ecntwin": Entry(Ecntwin, "this project's service: replays what telemetry shows, then changes"),
+        "ecntwin": Entry(
+            lambda: Ecntwin(weights=J_WEIGHTS),
+            "this project's service: replays what telemetry shows, then changes; told what J weighs",
+        ),
+        "ecntwin-balanced": Entry(Ecntwin, "the same by its default policy, where bare packets count too"),
         "random": Entry(RandomControl, "another random setting each millisecond", _BOTH),
         "annealing": Entry(Annealing, "plain annealing of one watermark, at most 100 probes", _BOTH),
         "paraleon": Entry(Paraleon, "ICNP 2024, as released: 130 probes", _BOTH),

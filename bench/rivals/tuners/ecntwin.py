@@ -17,6 +17,8 @@ says what stands, and the gate what may be set. What passes is set as by ``rollo
 - **Rollout.** All switches are set at once: soak times are off, as in ``lab.demo.plan``, and with them the
   guards that take a change back, which is all that a round would use counters for. No critical alarm keeps
   the policy from approving.
+- **Policy.** What counts is said as an operator says it, by ``search.weights``: as J does, large transfers
+  and mice, half each (``J_WEIGHTS``), or the service's default, where bare packets count as well.
 - **Where.** A round finds one watermark for all switches with a congested port, and that is set on every port
   of theirs; other switches keep what they run. Before it, ports of other rates run other thresholds: the
   service takes the watermark of most switches, and of most ports of each, for what all run.
@@ -57,6 +59,7 @@ from twin.workers.pool import InProcessWorkers, Workers
 
 PERIOD_S = 1e-3
 _SAME_TIME_S = 1e-9
+J_WEIGHTS = "0.5,0.5,0"  # of bulk speed, mice and probe, as bench.rivals.judge weighs them
 
 Outcome = Literal["skipped", "failed", "kept", "held", "pushed"]
 
@@ -90,8 +93,8 @@ class _Unsaved(SavedRounds):
 class Ecntwin(Tuner):
     """The service in one process; times in simulated seconds.
 
-    ``candidates`` and ``narrowed`` are the search's budget (None: the service's). ``rounds`` are those of the
-    run under way or ended last.
+    ``weights``, ``candidates`` and ``narrowed`` are the search's (None: the service's). ``rounds`` are those
+    of the run under way or ended last.
     """
 
     looks: ClassVar[Looks] = Looks.FLOWS
@@ -99,9 +102,10 @@ class Ecntwin(Tuner):
     def __init__(
         self,
         *,
-        round_every_s: float = 0.020,
-        window_s: float = 0.015,
+        round_every_s: float = 0.050,
+        window_s: float = 0.045,
         compute_s: float = 0.0,
+        weights: str | None = None,
         candidates: int | None = None,
         narrowed: int | None = None,
         workers: Workers | None = None,
@@ -111,7 +115,7 @@ class Ecntwin(Tuner):
         self.compute_s = compute_s
         self._search = {
             name: value
-            for name, value in (("candidates", candidates), ("narrowed", narrowed))
+            for name, value in (("weights", weights), ("candidates", candidates), ("narrowed", narrowed))
             if value is not None
         }
         self._workers = workers or InProcessWorkers()

@@ -34,6 +34,7 @@ export interface Policy {
   bulk: number;
   delay: number;
   harm_price: number;
+  probe: number;
 }
 
 // What older rounds lack is optional.

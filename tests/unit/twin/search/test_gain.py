@@ -215,12 +215,27 @@ class TestThePolicy:
         assert policy_named("2,6", 3.0) == Policy(0.25, 0.75, 3.0)
         assert policy_named("latency", 3.0) == Policy(0.2, 0.8, 3.0)
 
-    @pytest.mark.parametrize("text", ["fast", "1", "1,2,3", "a,b", ""])
+    def test_mice_and_probe_may_be_weighed_apart(self) -> None:
+        assert policy_named("4,3,1", 3.0) == Policy(0.5, 0.5, 3.0, probe=0.25)
+        assert policy_named("1,1,0").probe == 0.0
+        assert policy_named("1,0,0") == Policy(1.0, 0.0)
+        assert policy_text(policy_named("1,1,0")) == "0.5/0.5/0"
+        now, new = run(), run(mice_p99_slowdown=4.0, probe_p99_slowdown=1.0)
+        mice, probe = (gain_over(now, new, policy_named(one), 0.0).delay for one in ("1,1,0", "1,0,1"))
+        assert mice == pytest.approx(0.5 * math.log(now.gain_figures.mice_p99_slowdown / 4.0))
+        assert probe == pytest.approx(0.5 * math.log(now.gain_figures.probe_p99_slowdown / 1.0))
+        assert gain_over(now, new, policy_named("4,3,1"), 0.0).delay == pytest.approx((3 * mice + probe) / 4)
+
+    def test_a_share_is_at_most_one(self) -> None:
+        with pytest.raises(ParameterError, match="at most 1"):
+            Policy(probe=1.5)
+
+    @pytest.mark.parametrize("text", ["fast", "1", "1,2,3,4", "a,b", ""])
     def test_an_unknown_one_is_refused_by_name(self, text: str) -> None:
         with pytest.raises(ParameterError, match="known policies are balanced, latency, throughput"):
             policy_named(text)
 
-    @pytest.mark.parametrize("text", ["0,0", "-1,2", "nan,1", "inf,1"])
+    @pytest.mark.parametrize("text", ["0,0", "-1,2", "nan,1", "inf,1", "1,2,-1", "0,0,0"])
     def test_weights_outside_their_meaning_are_refused(self, text: str) -> None:
         with pytest.raises(ParameterError, match="weights"):
             policy_named(text)

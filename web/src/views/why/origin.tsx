@@ -9,8 +9,10 @@ import { wholeWindow } from "./axes.ts";
 import { draws } from "./found.ts";
 import { TERMS } from "./terms.ts";
 
-const policyText = ({ name, bulk, delay, harm_price: price }: Policy) =>
-  `${name}: bulk speed ${few(bulk)}, small-message delay ${few(delay)}; a share paused or lost × ${few(price)}`;
+const policyText = ({ name, bulk, delay, harm_price: price, probe }: Policy) => {
+  const delays = probe === 0.5 ? `small-message delay ${few(delay)}` : `mice ${few(delay * (1 - probe))}, bare packets ${few(delay * probe)}`;
+  return `${name}: bulk speed ${few(bulk)}, ${delays}; a share paused or lost × ${few(price)}`;
+};
 
 export function OriginPanel({ of: round }: { of: Recommendation }) {
   const classes = (Object.keys(CLASSES) as (keyof typeof CLASSES)[])
