@@ -104,7 +104,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 def test_what_is_approved_is_what_the_lab_runs_until_it_dies_and_another_comes(loop: Loop) -> None:
-    figures = loop.advance(0.006)
+    figures = loop.advance(0.02)
     assert figures["completions"] > 0
     assert figures["queue_p99_bytes"] > figures["queue_mean_bytes"] > 0
     status = loop.lab.get("/status").json()
@@ -126,7 +126,7 @@ def test_what_is_approved_is_what_the_lab_runs_until_it_dies_and_another_comes(l
     assert loop.switch()["running"] == loop.switch()["set_to"] == wanted
     assert loop.metric("ecntwin_watermark_kmin_bytes", role="current") == wanted["kmin_bytes"]
 
-    loop.advance(0.012)
+    loop.advance(0.026)
     second = loop.tuned()
     assert {key: second["incumbent"][key] for key in wanted} == wanted
 
