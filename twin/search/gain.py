@@ -5,10 +5,9 @@
 T is what bulk traffic gets: 1 ÷ mean elephant slowdown where elephants complete, the mean rate of flows that
 persist (what is delivered of all flows, where an engine does not tell), weighted by their bytes where there
 are both. D is what small messages suffer: the geometric mean of the mice's p99 slowdown and the probe's,
-weighted alike unless the policy says otherwise. L is
-the share of port time paused plus the share of bytes lost. A part whose figure one of the two runs lacks
-counts nothing. The incumbent gains exactly 0, and a candidate's gain depends on itself and the incumbent
-alone.
+weighted alike unless the policy says otherwise. L is the share of port time paused plus the share of bytes
+lost. A part whose figure one of the two runs lacks counts nothing. The incumbent gains exactly 0, and a
+candidate's gain depends on itself and the incumbent alone.
 """
 
 from __future__ import annotations
@@ -86,11 +85,10 @@ def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
     if weights is not None:
         return Policy(weights.bulk, weights.delay, harm_price)
     try:
-        bulk, *delays = (float(part) for part in text.split(","))
-        mice, probe = delays if len(delays) == 2 else (0.5 * delays[0], 0.5 * delays[0])
-        if len(delays) > 2:
-            raise ValueError
-    except (ValueError, IndexError):
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 3):
         known = ", ".join(sorted(POLICIES))
         raise ParameterError(
             "weights",
@@ -98,10 +96,15 @@ def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
             f"known policies are {known}; own weights are two numbers, bulk speed and small-message delay, "
             "or three: bulk speed, mice, probe",
             "name one of them, or give such as 0.7,0.3 or 0.5,0.5,0",
-        ) from None
-    check_not_negative("weights of mice", mice)
-    check_not_negative("weights of the probe", probe)
-    return Policy(bulk, mice + probe, harm_price, probe / (mice + probe) if mice + probe > 0 else 0.5)
+        )
+    bulk, delay, *rest = numbers
+    if not rest:
+        return Policy(bulk, delay, harm_price)
+    [probe] = rest
+    check_not_negative("weights mice", delay)
+    check_not_negative("weights probe", probe)
+    both = delay + probe
+    return Policy(bulk, both, harm_price, probe / both if both > 0 else 0.5)
 
 
 def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> float | None:

@@ -34,7 +34,7 @@ export interface Policy {
   bulk: number;
   delay: number;
   harm_price: number;
-  probe: number;
+  probe?: number; // older rounds lack it: mice and probe alike
 }
 
 // What older rounds lack is optional.

@@ -9,7 +9,7 @@ import { wholeWindow } from "./axes.ts";
 import { draws } from "./found.ts";
 import { TERMS } from "./terms.ts";
 
-const policyText = ({ name, bulk, delay, harm_price: price, probe }: Policy) => {
+const policyText = ({ name, bulk, delay, harm_price: price, probe = 0.5 }: Policy) => {
   const delays = probe === 0.5 ? `small-message delay ${few(delay)}` : `mice ${few(delay * (1 - probe))}, bare packets ${few(delay * probe)}`;
   return `${name}: bulk speed ${few(bulk)}, ${delays}; a share paused or lost × ${few(price)}`;
 };
