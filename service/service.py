@@ -249,6 +249,7 @@ class Service:
             ask=ask,
             moments=moments_of(settings),
             period_s=settings.tuning.period_s,
+            look_every_s=settings.tuning.look_every_s,
             window=self.window,
             fleet=self.fleet,
             store=self.store,

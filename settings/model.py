@@ -244,6 +244,10 @@ class SearchSection(BackendSettings):
 class TuningSettings(Section):
     """When rounds run, what makes a new recommendation, and what holds one back.
 
+    A round begins every ``period_s``, or sooner: every ``look_every_s`` traffic is compared with what was
+    seen before, and where two looks in a row find other traffic, a round begins at once (not where
+    ``look_every_s`` is ``period_s`` or more).
+
     ``margin`` is the predicted gain over the incumbent that a change must surely exceed (0.03: three
     percent). A push waits ``cool_down_s`` after the last, needs the twin's queue within a factor
     ``residual_limit`` of the measured one and the engines within ``disagreement_limit`` of each other (1: a
@@ -260,6 +264,7 @@ class TuningSettings(Section):
 
     enabled: bool = True
     period_s: float = Field(default=30.0, gt=0)
+    look_every_s: float = Field(default=5.0, gt=0)
     stale_after_s: float = Field(default=60.0, gt=0)
     margin: float = Field(default=_SEARCH.margin, ge=0)
     cool_down_s: float = Field(default=_GATE.cool_down_s, ge=0)

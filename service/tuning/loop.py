@@ -51,6 +51,7 @@ class TuningLoop:
     ask: Ask
     moments: Moments
     period_s: float
+    look_every_s: float
     window: WindowOwner
     fleet: Fleet
     store: RecommendationStore
@@ -112,21 +113,38 @@ class TuningLoop:
         raise SearchError("tuning round", None, "the service ended before the round", "ask again")
 
     async def run_forever(self) -> None:
-        """A round every period while telemetry is fresh; returns once ``stop`` was called."""
+        """A round every period, or as soon as traffic changes, while telemetry is fresh; until ``stop``."""
         while not self._stopping.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self.period_s)
-            if self._stopping.is_set():
-                return
-            if self.running or self.window.stale or self.window.accepted == self._accepted_at_last_round:
-                self.metrics.rounds.labels("skipped").inc()
-                continue
             try:
+                await self._until_due()
+                if self._stopping.is_set():
+                    return
+                if self.running or self.window.stale or self.window.accepted == self._accepted_at_last_round:
+                    self.metrics.rounds.labels("skipped").inc()
+                    continue
                 await self.run_now()
             except (TwinError, TelemetryError, ConflictError):
                 continue  # published, counted and logged where it happened
             except Exception:
                 _log.exception("a round failed unexpectedly; the loop continues")
+
+    async def _until_due(self) -> None:
+        """Waits for a period, or until traffic is another than rounds have seen."""
+        n_looks = max(1, math.ceil(self.period_s / self.look_every_s))
+        for left in reversed(range(n_looks)):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self.period_s / n_looks)
+            if self._stopping.is_set():
+                return
+            if left and await self._traffic_changed():
+                _log.info("traffic changed: a round begins before its time")
+                return
+
+    async def _traffic_changed(self) -> bool:
+        if self.window.stale or not self.window.warm:
+            return False
+        state = await self.window.shown()
+        return False if self.running else self.moments.look(state, self.clock_s())
 
     def stop_soon(self) -> None:
         """Ends the loop now, and the round in progress when it next reports progress."""

@@ -2,8 +2,9 @@
 
 One window of some milliseconds says little of heavy-tailed traffic: on unchanging traffic the answer would
 change from round to round. So the replayed part of earlier windows is kept, spread over some minutes, for as
-long as load, classes and fan-in stay what they were. Candidates are compared over the beginning of each, and
-the best then over the newest in a row: what a watermark costs elephants shows in full only as they pile up.
+long as load, classes and fan-in stay what they were; where such traffic comes back, so do they. Candidates
+are compared over the beginning of each, and the best then over the newest in a row: what a watermark costs
+elephants shows in full only as they pile up.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ from twin.arrivals.in_a_row import begun_bytes, in_a_row
 from twin.arrivals.waiting import MOST_WAITING
 from twin.scenario import Scenario
 from twin.search.looks import LEAST_LONG
-from twin.units import bytes_text, percent_text
+from twin.units import bytes_text, duration_text, percent_text
 
 _LEAST_REPORTS = 1_000
 LONG_MOMENTS = 4  # in a row, of the length set
+LOOKS_AGREE = 2  # in a row, that traffic is another, before a round begins early
+MOST_ASIDE = 3  # kinds of traffic, each with ...
+ASIDE_MOMENTS = 4  # ... its newest moments, ...
+LEAST_WINDOWS = 4  # ... of which so many windows were seen: fewer do not tell it from others
+ASIDE_FOR = 12.0  # times as long as moments are kept
 LEAST_BEGUN = 0.85  # of the bytes delivered, in messages that begin in their moment: others last longer
 _Name = tuple[str, str | None, str, int]
 _CLASS_WORDS = {
@@ -132,6 +138,23 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class _Aside:
+    """Traffic that gave way to other at ``until_s``: its newest moments, its windows with their times."""
+
+    moments: tuple[Moment, ...]
+    regimes: tuple[tuple[float, Regime], ...]
+    until_s: float
+
+    def back(self, now_s: float) -> tuple[list[Moment], list[tuple[float, Regime]]]:
+        """As if it had not been away."""
+        away_s = now_s - self.until_s
+        return (
+            [replace(one, at_s=one.at_s + away_s) for one in self.moments],
+            [(at_s + away_s, one) for at_s, one in self.regimes],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Extent:
     """Candidates are compared over the first ``look_s`` seconds of a moment of ``length_s``; None: over all
     of as much as a round replays alone. Where it ``goes_on``, the leaders run for longer.
@@ -167,8 +190,11 @@ class Moments:
         self._long_s = long_s
         self._over_s = over_s
         self._kept: list[Moment] = []
-        # Of every round, with its time: those of the moments kept would miss what was thinned out.
-        self._regimes: deque[tuple[float, Regime]] = deque(maxlen=2 * count)
+        # Of every window looked at, with its time: those of the moments kept would miss what was thinned out.
+        self._regimes: deque[tuple[float, Regime]] = deque(maxlen=max(2 * count, 64))
+        self._seen_until_ns = 0
+        self._unlike = 0  # looks in a row
+        self._aside: list[_Aside] = []
 
     def extent(self, state: NetworkState, waiting: float | None) -> Extent:
         """How much of a window's end is the newest moment.
@@ -192,16 +218,50 @@ class Moments:
         goes_on = self._long_s > 0.0 and waiting is not None and waiting <= MOST_WAITING
         return Extent(look_s, max(look_s, long_s) if goes_on else look_s, goes_on)
 
-    def saw(self, state: NetworkState, now_s: float) -> str | None:
-        """Drops what is too old, and everything where the traffic changed: then says how."""
-        self._kept = [one for one in self._kept if now_s - one.at_s <= self._over_s]
+    def look(self, state: NetworkState, now_s: float) -> bool:
+        """Whether a round should begin at once: several looks in a row show other traffic than before.
+
+        A window of the same traffic that shows nothing of the one before it tells how much windows differ.
+        """
         regime = Regime.of(state)
-        changed = regime.unlike([one for at_s, one in self._regimes if now_s - at_s <= self._over_s])
-        if changed is not None:
-            self._kept = []
-            self._regimes.clear()
-        self._regimes.append((now_s, regime))
+        if self._unlike_before(regime, now_s) is not None:
+            self._unlike += 1
+        else:
+            self._unlike = 0
+            if state.window_start_ns >= self._seen_until_ns:
+                self._add(regime, state, now_s)
+        return self._unlike >= LOOKS_AGREE
+
+    def saw(self, state: NetworkState, now_s: float) -> str | None:
+        """Drops what is too old; says how traffic changed, if so, and goes on with what is known of it."""
+        self._kept = [one for one in self._kept if now_s - one.at_s <= self._over_s]
+        self._unlike = 0
+        regime = Regime.of(state)
+        changed = self._unlike_before(regime, now_s)
+        if changed is not None and (known_s := self._turned(regime, now_s)) is not None:
+            changed = f"{changed}; such traffic was last seen {duration_text(now_s - known_s)} ago"
+        self._add(regime, state, now_s)
         return changed
+
+    def _unlike_before(self, regime: Regime, now_s: float) -> str | None:
+        return regime.unlike([one for at_s, one in self._regimes if now_s - at_s <= self._over_s])
+
+    def _add(self, regime: Regime, state: NetworkState, now_s: float) -> None:
+        self._regimes.append((now_s, regime))
+        self._seen_until_ns = state.window_end_ns
+
+    def _turned(self, regime: Regime, now_s: float) -> float | None:
+        """Sets aside what is known of the traffic until now; returns until when such as this was seen."""
+        before = _Aside(tuple(self._kept[-ASIDE_MOMENTS:]), tuple(self._regimes), self._regimes[-1][0])
+        known = [one for one in self._aside if now_s - one.until_s <= ASIDE_FOR * self._over_s]
+        back = next((one for one in known if regime.unlike([seen for _, seen in one.regimes]) is None), None)
+        self._kept, regimes = ([], []) if back is None else back.back(now_s)
+        self._regimes.clear()
+        self._regimes.extend(regimes)
+        self._aside = [one for one in known if one is not back]
+        if before.moments and len(before.regimes) >= LEAST_WINDOWS:
+            self._aside = [before, *self._aside][:MOST_ASIDE]
+        return None if back is None else back.until_s
 
     def to_judge(self, newest: Scenario, extent: Extent, state: NetworkState) -> Judged:
         """``newest``, of the window of ``state``, and earlier moments, on common ports.

@@ -62,6 +62,18 @@ async def test_a_round_follows_reports_and_waits_for_new_ones() -> None:
         assert sum(one["support"]["rounds"] for one in listed["recommendations"]) == 2
 
 
+async def test_a_round_begins_as_soon_as_traffic_changes() -> None:
+    tuning = {"enabled": True, "period_s": 3_600, "look_every_s": 0.01}
+    window = {"period_s": 0.001, "n_periods": 9}  # as long as what is posted
+    async with running(Wanted(settings=Settings(tuning=tuning, telemetry=window))) as here:
+        await here.post_reports(traffic())
+        assert (await here.client.post("/v1/tune")).status_code == 200
+        waiting = asyncio.ensure_future(heard(here, lambda kind, data: data.get("stage") == "regime"))
+        await here.post_reports([one | {"sampling_rate": 1 / 640} for one in traffic(first=900)])
+        assert "before" in (await waiting)["detail"]
+        await until(lambda: len(here.service.store) == 2)
+
+
 async def test_no_round_runs_on_stale_reports() -> None:
     async with running(
         Wanted(settings=Settings(tuning={"enabled": True, "period_s": 0.01, "stale_after_s": 5}))

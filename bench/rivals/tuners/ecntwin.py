@@ -6,9 +6,10 @@ says what stands, and the gate what may be set. What passes is set as by ``rollo
 
 - **Time.** A service runs a round each ``tuning.period_s``, 30 s, while traffic stays the same for minutes.
   Here phases last tens of milliseconds, so rounds run each ``round_every_s`` of simulated time on the last
-  ``window_s`` of reports. The service's clock runs as much faster, 30 s from round to round, so that moments
-  are kept over ten rounds, telemetry is stale after two, and a change cools down for one. What telemetry's
-  own clock measures, such as a moment or an idle gap, stays as it is.
+  ``window_s`` of reports, or sooner where looks between them find other traffic. The service's clock runs as
+  much faster, 30 s from round to round, so that moments are kept over ten rounds, telemetry is stale after
+  two, and a change cools down for one. What telemetry's own clock measures, such as a moment or an idle gap,
+  stays as it is.
 - **Delay.** A round sees the reports that came before it began. It ends ``compute_s`` of simulated time later
   (0: what it takes is reported as CPU time alone), and no other begins before. ``FabricFacts.delay_s`` after
   that the switches run what it found. A window no longer than the time between rounds less both delays holds
@@ -125,9 +126,10 @@ class Ecntwin(Tuner):
         self.exchanged_bytes = 0
         self.rounds = []
         self._facts = facts
-        self._now_s = 0.0
+        self._now_s = self._ended_s = self._looked_s = 0.0
         settings = self._settings(facts, seed)
         self._a_second = settings.tuning.period_s / self.round_every_s
+        self._look_every_s = settings.tuning.look_every_s / self._a_second
         self._stale_after_s = settings.tuning.stale_after_s
         ask = ask_of(settings)
         self._ask = replace(ask, fabric=replace(ask.fabric, dcqcn=facts.dcqcn))
@@ -155,14 +157,25 @@ class Ecntwin(Tuner):
         if self._rolling is not None and self._now_s >= self._rolling[0] - _SAME_TIME_S:
             self._gate.watermark_changed(age_s=max(self._now_s - self._rolling[0], 0.0) * self._a_second)
             self._rolling = None
-        a_round = max(1, round(self.round_every_s / self._facts.interval_s))
-        if self._ready is None and round(self._now_s / self._facts.interval_s) % a_round == 0:
+        if self._ready is None and self._due():
             self._ready = self._now_s + self.compute_s, self._round(seen.watermarks)
         if self._ready is not None and self._now_s >= self._ready[0] - _SAME_TIME_S:
             if (approved := self._ready[1]) is not None:
                 self._roll_out(approved, seen.watermarks)
             self._ready = None
+            self._ended_s = self._looked_s = self._now_s
         return Settings(self._asked)
+
+    def _due(self) -> bool:
+        """As ``TuningLoop`` waits: a period after the last round, or less where looks find other traffic."""
+        if self._now_s - self._ended_s >= self.round_every_s - _SAME_TIME_S:
+            return True
+        if self._now_s - self._looked_s < self._look_every_s - _SAME_TIME_S:
+            return False
+        self._looked_s = self._now_s
+        if self._window.last_report_ns is None or self._now_s < self.window_s:
+            return False
+        return self._moments.look(self._window.state(), self._clock_s())
 
     def _settings(self, facts: FabricFacts, seed: int) -> ServiceSettings:
         """The service's; without its ``__init__``, which reads the environment."""

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tuning.moments import LEAST_BEGUN, LONG_MOMENTS, Extent, Judged, Moments, Regime
+from service.tuning.moments import (
+    ASIDE_FOR,
+    LEAST_BEGUN,
+    LEAST_WINDOWS,
+    LONG_MOMENTS,
+    LOOKS_AGREE,
+    MOST_ASIDE,
+    Extent,
+    Judged,
+    Moments,
+    Regime,
+)
 from telemetry.state import FlowClass, Incast, NetworkState
 from tests.unit.service.tuning.rounds import state
 from tests.unit.twin.fabrics import star
@@ -44,10 +55,11 @@ def ends_of(kept: Moments, end_s: float = 1e6) -> list[float]:
     return [float(one.name) for one in judged.moments[1:]]
 
 
-def after(kept: Moments, *ends_s: float) -> Moments:
+def after(kept: Moments, *ends_s: float, load: float = 1.0) -> Moments:
+    """After rounds on traffic of this load."""
     for end_s in ends_s:
-        kept.saw(window(end_s), end_s)
-        kept.keep(star([(0, 1)], name=str(end_s)), WHOLE, window(end_s), end_s)
+        kept.saw(window(end_s, load=load), end_s)
+        kept.keep(star([(0, 1)], name=str(end_s)), WHOLE, window(end_s, load=load), end_s)
     return kept
 
 
@@ -268,3 +280,77 @@ class TestAChangeOfTraffic:
         for one in seen:
             assert one.unlike([one] * 4) is None
             assert one.unlike([]) is None
+
+
+class TestLooks:
+    """Between rounds, at whether a round should begin before its time."""
+
+    def test_several_in_a_row_that_find_other_traffic_do(self) -> None:
+        kept = after(moments(), 10)
+        found = [kept.look(window(end_s, load=9.0), end_s) for end_s in range(11, 11 + LOOKS_AGREE)]
+        assert found == [False] * (LOOKS_AGREE - 1) + [True]
+
+    def test_a_single_one_does_not(self) -> None:
+        kept = after(moments(), 10)
+        found = [kept.look(window(20 + at, load=(9.0, 1.0)[at % 2]), 20 + at) for at in range(8)]
+        assert not any(found)
+
+    def test_the_round_says_what_changed(self) -> None:
+        kept = after(moments(), 10)
+        for end_s in (20, 30):
+            kept.look(window(end_s, load=9.0), end_s)
+        assert "before 1 GB/s" in str(kept.saw(window(31, load=9.0), 31))
+        assert not kept.look(window(40, load=9.0), 40)
+
+    def test_windows_apart_sharpen_what_counts_as_the_same(self) -> None:
+        def changed(ends_s: list[float]) -> bool:
+            kept = moments()
+            assert not any(kept.look(window(end_s), end_s) for end_s in ends_s)
+            return kept.saw(window(1_000, load=1.7), ends_s[-1]) is not None
+
+        assert changed([20, 40, 60, 80, 100])
+        overlapping = 1e-3 * WINDOW.duration_s
+        assert not changed([20 + overlapping * at for at in range(5)])
+
+    def test_before_the_first_window_nothing_is_another(self) -> None:
+        assert not any(moments().look(window(10, load=9.0), 10) for _ in range(5))
+
+
+class TestTrafficThatComesBack:
+    def test_brings_its_moments_along(self) -> None:
+        kept = after(after(moments(), 10, 20, 30, 40, 50), 60, 70, 80, 90, load=9.0)
+        said = kept.saw(window(100), 100)
+        assert "such traffic was last seen 50 s ago" in str(said)
+        assert ends_of(kept) == [50, 40, 30]
+
+    def test_is_known_as_well_as_before(self) -> None:
+        kept = after(after(moments(), 10, 20, 30, 40, 50), 60, 70, 80, 90, load=9.0)
+        kept.saw(window(100), 100)
+        assert "last seen" in str(kept.saw(window(110, load=8.0), 110))
+
+    def test_has_aged_only_while_it_was_there(self) -> None:
+        kept = after(after(moments(over_s=100.0), 10, 20, 30, 40, 50), *range(60, 600, 20), load=9.0)
+        kept.saw(window(600), 600)
+        assert ends_of(kept) == [50, 40, 30]
+        kept.saw(window(695), 695)
+        assert ends_of(kept) == [50]
+
+    def test_is_not_known_from_few_windows(self) -> None:
+        kept = after(after(moments(), *range(10, 10 * LEAST_WINDOWS, 10)), 60, 70, 80, 90, load=9.0)
+        assert "last seen" not in str(kept.saw(window(100), 100))
+        assert ends_of(kept) == []
+
+    def test_is_forgotten_after_long(self) -> None:
+        kept = after(after(moments(over_s=100.0), 10, 20, 30, 40, 50), *range(60, 200, 20), load=9.0)
+        late_s = 60 + 100.0 * ASIDE_FOR
+        after(kept, late_s - 20, late_s - 10, late_s, load=9.0)
+        assert "last seen" not in str(kept.saw(window(late_s + 10), late_s + 10))
+
+    def test_only_so_many_kinds_are_kept(self) -> None:
+        kept = moments()
+        loads = [10.0**at for at in range(MOST_ASIDE + 2)]
+        for at, load in enumerate(loads):
+            after(kept, *range(100 * at + 10, 100 * at + 60, 10), load=load)
+        end_s = 100 * len(loads)
+        assert "last seen" not in str(kept.saw(window(end_s, load=loads[0]), end_s))
+        assert "last seen" in str(kept.saw(window(end_s + 10, load=loads[-2]), end_s + 10))
