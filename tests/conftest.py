@@ -28,9 +28,12 @@ for _name in ("COLUMNS", "LINES"):
 # A kernel takes seconds to compile in the first example: a deadline would test the compiler.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("everywhere"), derandomize=True, print_blob=True)
+usual = "ci" if os.environ.get("CI") else "everywhere"
+# Of make test, by --hypothesis-profile: half of the examples that make test-all tries.
+settings.register_profile("quick", parent=settings.get_profile(usual), max_examples=50)
 EXAMPLES = os.environ.get("ECNTWIN_FUZZ_EXAMPLES")  # set by scripts/fuzz
 if EXAMPLES is None:
-    settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
+    settings.load_profile(usual)
 else:
     settings.register_profile(
         "fuzz", parent=settings.get_profile("everywhere"), max_examples=int(EXAMPLES), database=None

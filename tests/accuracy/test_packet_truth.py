@@ -15,6 +15,7 @@ from twin.packet.model import PacketEngine
 
 pytestmark = pytest.mark.accuracy
 
+LARGE = ("parking-lot", "websearch-16", "steady-64")  # most of a minute each
 RANK_MISSED = {
     ("parking-lot", "goodput"): (
         "measured 0.60: 36 of the truth's 47 goodputs lie within 2 %, and this engine's own seeds agree with "
@@ -27,7 +28,9 @@ RANK_MISSED = {
 }
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(
+    "problem", [pytest.param(one, marks=[pytest.mark.slow] if one in LARGE else []) for one in PROBLEMS]
+)
 def test_every_figure_is_as_close_as_promised(problem: str) -> None:
     predictions = picks.runs(problem, "packet", 1)
     assert {one.status.code for one in predictions} == {"ok"}

@@ -10,11 +10,12 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from tests.e2e.process import PATIENCE_S, Served
 
-SETTINGS = {
-    "ECNTWIN_SEARCH__CANDIDATES": "32",
-    "ECNTWIN_SEARCH__NARROWED": "8",
+REVIEWED = {
+    "ECNTWIN_SEARCH__CANDIDATES": "24",
+    "ECNTWIN_SEARCH__NARROWED": "4",
     "ECNTWIN_TUNING__ENABLED": "false",
 }
+SETTINGS = REVIEWED | {"ECNTWIN_SEARCH__SECOND_OPINION": "false"}  # half of a round's time
 Scheme = Literal["light", "dark"]
 ARGUMENTS = [
     "--no-sandbox",

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.e2e
 QUICK = SETTINGS | {
     "ECNTWIN_SEARCH__CANDIDATES": "8",
     "ECNTWIN_SEARCH__NARROWED": "0",
-    "ECNTWIN_SEARCH__SECOND_OPINION": "false",
 }
 ROUNDS = 3
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports, show_all
+from tests.e2e.page.browsing import PATIENCE_MS, REVIEWED, complaints_of, new_page, post_reports, show_all
 from tests.e2e.process import PATIENCE_S, Served, serving
 
 pytestmark = pytest.mark.e2e
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(**SETTINGS) as started:
+    with serving(**REVIEWED) as started:
         yield started
 
 

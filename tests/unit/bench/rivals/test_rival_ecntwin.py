@@ -136,6 +136,7 @@ def test_a_round_that_computes_for_long_acts_later_and_leaves_out_the_next() -> 
     assert changed_s == pytest.approx([0.02 + 0.025 + COLLECTOR.delay_s])
 
 
+@pytest.mark.slow
 def test_what_is_being_rolled_out_is_found_again_but_not_set_again() -> None:
     tuner = Ecntwin(candidates=12, narrowed=0, round_every_s=0.003, window_s=0.008)
     played = play(SHORT, tuner, 6, COLLECTOR)

@@ -38,7 +38,7 @@ def asked(learner: Learner, intervals: int, seed: int = 1, toy: Toy = TOY) -> li
 @pytest.mark.parametrize(
     ("kind", "variant", "intervals", "reward"),
     [
-        (Acc, {}, 9_000, WEBSEARCH),
+        pytest.param(Acc, {}, 9_000, WEBSEARCH, marks=pytest.mark.slow),
         pytest.param(Acc, {}, 9_000, DATA_MINING, marks=pytest.mark.slow),
         (Pet, {}, 4_000, WEBSEARCH),
         pytest.param(Pet, {}, 4_000, DATA_MINING, marks=pytest.mark.slow),
