@@ -192,6 +192,7 @@ class Moments:
         self._kept: list[Moment] = []
         # Of every window looked at, with its time: those of the moments kept would miss what was thinned out.
         self._regimes: deque[tuple[float, Regime]] = deque(maxlen=max(2 * count, 64))
+        self._newest: tuple[float, Regime] | None = None
         self._seen_until_ns = 0
         self._unlike = 0  # looks in a row
         self._aside: list[_Aside] = []
@@ -221,34 +222,40 @@ class Moments:
     def look(self, state: NetworkState, now_s: float) -> bool:
         """Whether a round should begin at once: several looks in a row show other traffic than before.
 
-        A window of the same traffic that shows nothing of the one before it tells how much windows differ.
+        A window of the same traffic tells how much windows differ, if it shows nothing of the one before. It
+        counts once the next is like it too: one in which traffic changes would hide the change.
         """
         regime = Regime.of(state)
         if self._unlike_before(regime, now_s) is not None:
             self._unlike += 1
+            self._newest = None
         else:
             self._unlike = 0
             if state.window_start_ns >= self._seen_until_ns:
-                self._add(regime, state, now_s)
+                self._add(self._newest)
+                self._newest = now_s, regime
+                self._seen_until_ns = state.window_end_ns
         return self._unlike >= LOOKS_AGREE
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:
         """Drops what is too old; says how traffic changed, if so, and goes on with what is known of it."""
         self._kept = [one for one in self._kept if now_s - one.at_s <= self._over_s]
-        self._unlike = 0
         regime = Regime.of(state)
         changed = self._unlike_before(regime, now_s)
-        if changed is not None and (known_s := self._turned(regime, now_s)) is not None:
+        if changed is None:
+            self._add(self._newest)
+        elif (known_s := self._turned(regime, now_s)) is not None:
             changed = f"{changed}; such traffic was last seen {duration_text(now_s - known_s)} ago"
-        self._add(regime, state, now_s)
+        self._add((now_s, regime))
+        self._newest, self._unlike, self._seen_until_ns = None, 0, state.window_end_ns
         return changed
 
     def _unlike_before(self, regime: Regime, now_s: float) -> str | None:
         return regime.unlike([one for at_s, one in self._regimes if now_s - at_s <= self._over_s])
 
-    def _add(self, regime: Regime, state: NetworkState, now_s: float) -> None:
-        self._regimes.append((now_s, regime))
-        self._seen_until_ns = state.window_end_ns
+    def _add(self, seen: tuple[float, Regime] | None) -> None:
+        if seen is not None:
+            self._regimes.append(seen)
 
     def _turned(self, regime: Regime, now_s: float) -> float | None:
         """Sets aside what is known of the traffic until now; returns until when such as this was seen."""

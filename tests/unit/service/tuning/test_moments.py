@@ -312,6 +312,16 @@ class TestLooks:
         overlapping = 1e-3 * WINDOW.duration_s
         assert not changed([20 + overlapping * at for at in range(5)])
 
+    def test_one_in_which_traffic_changes_does_not_hide_the_change(self) -> None:
+        kept = after(moments(), 10, 20, 30, 40)
+        loads = [1.45, 2.0, 2.0]  # first a window in which it doubles
+        assert [
+            kept.look(window(50 + 10 * at, load=load), 50 + 10 * at) for at, load in enumerate(loads)
+        ] == [
+            *[False] * LOOKS_AGREE,
+            True,
+        ]
+
     def test_before_the_first_window_nothing_is_another(self) -> None:
         assert not any(moments().look(window(10, load=9.0), 10) for _ in range(5))
 
