@@ -35,7 +35,7 @@ PRESETS = MappingProxyType(
     {
         "quick": Preset(
             QUICK,
-            ("secn1", "random@box", "annealing@box", "paraleon-plus@box", "bytetuning@box"),
+            ("secn1", "annealing@box", "paraleon-plus@box", "acc@box", "ecntwin"),
             (1, 2, 3),
             QUICK_GRID,
         ),
@@ -72,10 +72,11 @@ def keys_of(
 
 
 def weight(key: Key) -> float:
-    """How long a run takes, compared with others: what its hosts could send, and what is looked at."""
+    """How long a run takes, compared with others: what hosts could send, what is looked at, and rounds."""
     scenario = scenario_named(key.scenario)
     rate = sum(port.rate_bytes_per_s for port in scenario.plan.ports if port.port is None)
-    return rate * scenario.duration_s * {"none": 1.0, "collector": 1.5, "box": 3.0}[key.budget]
+    looks = {"none": 1.0, "collector": 1.5, "box": 3.0}[key.budget]
+    return rate * scenario.duration_s * (20.0 if key.tuner.startswith("ecntwin") else looks)
 
 
 def run_one(key: Key, commit: str) -> tuple[Row, Played]:
