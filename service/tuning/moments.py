@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from telemetry.settings import NS_PER_S
-from telemetry.state import FlowClass, NetworkState
+from telemetry.state import FlowArrivals, FlowClass, NetworkState
 from telemetry.topology import EgressPort
 from twin.arrivals.from_telemetry import REPLAY_S
 from twin.arrivals.in_a_row import begun_bytes, in_a_row
@@ -29,6 +29,7 @@ from twin.search.looks import LEAST_LONG
 from twin.units import bytes_text, duration_text, percent_text
 
 _LEAST_REPORTS = 1_000
+_SHOWN_TIMES = 3.0  # a moment lasts so many times as long as a message that others wait for
 LONG_MOMENTS = 4  # in a row, of the length set
 LOOKS_AGREE = 2  # in a row, that traffic is another, before a round begins early
 MOST_ASIDE = 3  # kinds of traffic, each with ...
@@ -202,13 +203,17 @@ class Moments:
 
         Few reports need longer to show what there is, never-ending flows to settle. Where large messages do
         not wait for others, a long moment shows what becomes of them: ``waiting`` is their ``waiting_share``.
+        Where they do, a moment shows how such messages begin and end together.
         """
         endless = np.isinf(state.arrivals.wire_bytes)
         sent = state.arrivals.sent_bytes
         if sent[endless].sum() > 0.5 * sent.sum():
             return Extent(None, None)
         reports_per_s = state.n_reports / max(state.duration_s, 1e-9)
-        look_s = min(max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9)), REPLAY_S)
+        look_s = max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9))
+        if waiting is not None and waiting > MOST_WAITING:
+            look_s = max(look_s, _SHOWN_TIMES * _lasts_s(state.arrivals))
+        look_s = min(look_s, REPLAY_S)
         begin_ns = state.window_end_ns - round(look_s * NS_PER_S)
         before = [one.end_ns for one in self._kept if one.end_ns <= begin_ns]
         if not before:
@@ -336,6 +341,11 @@ def _row(moments: Sequence[Scenario], long_s: float) -> Scenario:
     while sum(one.duration_s for one in row) < length_s:
         row.append(row[-len(moments)])
     return in_a_row(row)
+
+
+def _lasts_s(arrivals: FlowArrivals) -> float:
+    """How long messages last, in the mean over their bytes."""
+    return float(np.average(arrivals.last_s - arrivals.start_s, weights=arrivals.sent_bytes))
 
 
 def _moment(scenario: Scenario, extent: Extent, state: NetworkState, at_s: float) -> Moment:

@@ -153,11 +153,26 @@ class TestLongMoments:
         kept.keep(star([(0, 1)]), WHOLE, window(WINDOW.window_start_ns / NS - 1), 0.0)
         return kept
 
+    @staticmethod
+    def lasting(seconds: float) -> NetworkState:
+        """A window in which each message takes as long."""
+        busy = TestLongMoments.BUSY
+        return replace(busy, arrivals=replace(busy.arrivals, last_s=busy.arrivals.start_s + seconds))
+
     @pytest.mark.parametrize(("waiting", "length_s"), [(0.2, 0.008), (0.8, 0.001), (None, 0.001)])
     def test_only_where_large_messages_are_known_not_to_wait(
         self, waiting: float | None, length_s: float
     ) -> None:
-        assert self.kept().extent(self.BUSY, waiting) == Extent(0.001, length_s, length_s > 0.001)
+        assert self.kept().extent(self.lasting(0.0001), waiting) == Extent(0.001, length_s, length_s > 0.001)
+
+    @pytest.mark.parametrize(
+        ("waiting", "look_s"), [(0.8, pytest.approx(0.009)), (0.2, 0.001), (None, 0.001)]
+    )
+    def test_where_they_wait_three_of_them_fit(self, waiting: float | None, look_s: float) -> None:
+        assert self.kept().extent(self.lasting(0.003), waiting).look_s == look_s
+
+    def test_not_more_than_a_round_replays(self) -> None:
+        assert self.kept().extent(self.lasting(1.0), 0.8) == Extent(0.05, 0.05)
 
     def test_they_do_not_reach_back_to_the_moment_before(self) -> None:
         kept = moments(moment_s=0.001, long_s=10.0)
