@@ -120,7 +120,7 @@ def loop() -> Iterator[Loop]:
         httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
     ):
         here = Loop(served, service, lab)
-        assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
+        assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
         yield here
 
 
@@ -275,7 +275,7 @@ def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
             httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
         ):
             here = Loop(served, service, lab)
-            assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
+            assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
             rollout = terminal.json("approve", here.tuned()["id"], "--yes")["rollout"]["id"]
             found = here.tuned_for_other_traffic(rollout)["id"]
             terminal.json("rollback", rollout)
@@ -314,7 +314,7 @@ def test_a_rollout_that_is_taken_back_is_exit_1() -> None:
         httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
     ):
         here = Loop(served, service, lab)
-        assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
+        assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
         name = here.tuned()["id"]
         with Command(served.url, "approve", name, "--yes") as following:
             eventually(lambda: following.said("leaf1 confirmed"))
