@@ -206,7 +206,7 @@ VARIANTS: Mapping[str, Callable[[Scenario], Scenario]] = MappingProxyType(
         "small": lambda one: replace(one, fabric=_SMALL),
     }
 )
-QUICK = ("websearch-60+small", "incast-8+small", "switches+small")
+QUICK = ("websearch-60+small", "incast-8+small", "pet-switches+small")
 FULL = (
     *(name for name in SCENARIOS if name not in ("pet-switches-10x", "websearch-60-288-hosts")),
     *(
