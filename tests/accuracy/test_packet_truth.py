@@ -15,7 +15,7 @@ from twin.packet.model import PacketEngine
 
 pytestmark = pytest.mark.accuracy
 
-LARGE = ("parking-lot", "websearch-16", "steady-64")  # most of a minute each
+LARGE = ("parking-lot", "websearch-16", "websearch-16-shallow", "steady-64")  # up to a minute each
 RANK_MISSED = {
     ("parking-lot", "goodput"): (
         "measured 0.60: 36 of the truth's 47 goodputs lie within 2 %, and this engine's own seeds agree with "
