@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -109,18 +109,25 @@ class Loop:
         return self.lab.get(f"/switches/{switch}").json()["watermark"]
 
 
+@contextmanager
+def told_by_lab(served: Served, port: int) -> Iterator[Loop]:
+    """A lab on that port has told the service of its traffic, for long enough that a gain is sure."""
+    with (
+        lab_at(port, *FABRIC, "--step", "--post-to", served.url) as process,
+        httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
+        httpx.Client(base_url=process.url, timeout=PATIENCE_S) as lab,
+    ):
+        assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
+        yield Loop(served, service, lab)
+
+
 @pytest.fixture(scope="module")
 def loop() -> Iterator[Loop]:
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
     with (
-        serving(**SETTINGS, ECNTWIN_PUSH__LAB_URL=url) as served,
-        lab_at(port, *FABRIC, "--step", "--post-to", served.url),
-        httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
-        httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
+        serving(**SETTINGS, ECNTWIN_PUSH__LAB_URL=f"http://127.0.0.1:{port}") as served,
+        told_by_lab(served, port) as here,
     ):
-        here = Loop(served, service, lab)
-        assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
         yield here
 
 
@@ -256,13 +263,12 @@ def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
     settings = SETTINGS | {
         "ECNTWIN_SEARCH__SCORE": "normalised",  # always a change: of so short a window no gain is sure
-        "ECNTWIN_PUSH__LAB_URL": url,
+        "ECNTWIN_PUSH__LAB_URL": f"http://127.0.0.1:{port}",
         "ECNTWIN_STORAGE__URL": f"sqlite:///{tmp_path}/kept.db",
     }
-    with serving(**settings) as served, httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service:
+    with serving(**settings) as served:
         terminal = Terminal(served.url, capsys, monkeypatch)
 
         def refused(found: str) -> str:
@@ -270,12 +276,7 @@ def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
             assert code == 2, err
             return err
 
-        with (
-            lab_at(port, *FABRIC, "--step", "--post-to", served.url),
-            httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
-        ):
-            here = Loop(served, service, lab)
-            assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
+        with told_by_lab(served, port) as here:
             rollout = terminal.json("approve", here.tuned()["id"], "--yes")["rollout"]["id"]
             found = here.tuned_for_other_traffic(rollout)["id"]
             terminal.json("rollback", rollout)
@@ -289,10 +290,10 @@ def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
             assert "it is blocked: Switches are frozen by local" in refused(found)
             terminal.json("thaw")
 
-            assert lab.put("/switches/leaf1/watermark", json=DEFAULT | {"pmax": 0.3}).status_code == 200
+            assert here.lab.put("/switches/leaf1/watermark", json=DEFAULT | {"pmax": 0.3}).status_code == 200
             assert "leaf1 now runs Kmin 400 KB, Kmax 1.6 MB, Pmax 30 %" in refused(found)
             assert "it is expired: " in refused("current")
-            assert lab.put("/switches/leaf1/watermark", json=DEFAULT).status_code == 200
+            assert here.lab.put("/switches/leaf1/watermark", json=DEFAULT).status_code == 200
             found = here.tuned()["id"]
         assert "cannot be read" in refused(found)
         assert [one["phase"] for one in terminal.json("rollouts")["rollouts"]] == ["rolled_back"]
@@ -303,18 +304,13 @@ def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
 
 def test_a_rollout_that_is_taken_back_is_exit_1() -> None:
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
     # It soaks until the lab is told to go on, which nobody does.
     forever = str(10 * PATIENCE_S)
     soaking = {"ECNTWIN_ROLLOUT__SOAK_S": forever, "ECNTWIN_ROLLOUT__SILENCE_S": forever}
     with (
-        serving(**(SETTINGS | soaking), ECNTWIN_PUSH__LAB_URL=url) as served,
-        lab_at(port, *FABRIC, "--step", "--post-to", served.url),
-        httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
-        httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
+        serving(**(SETTINGS | soaking), ECNTWIN_PUSH__LAB_URL=f"http://127.0.0.1:{port}") as served,
+        told_by_lab(served, port) as here,
     ):
-        here = Loop(served, service, lab)
-        assert lab.post("/advance", json={"until_s": 0.02}).status_code == 200
         name = here.tuned()["id"]
         with Command(served.url, "approve", name, "--yes") as following:
             eventually(lambda: following.said("leaf1 confirmed"))
