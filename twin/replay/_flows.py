@@ -113,11 +113,9 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
 def read_marks(tables: Tables, work: Work, index: int, time: float) -> tuple[float, float]:
     """How likely each packet of a flow that left its path's last queue by ``time`` was marked, and how many.
 
-    Only those not asked for before. Packets are evenly spaced: n of them at mean probability p stay unmarked
-    with (1 − p)^n; fewer than one count as one, at n p. (A Poisson count would mark a flow too slow to send
-    any packet.) At its first queue each byte meets the marks of its own arrival step, at those after it the
-    mean over all that is asked for; queues mark independently. Without PFC, what was lost is to be sent
-    again.
+    Only those not asked for before. At its first queue each byte meets the marks of its own arrival step, at
+    those after it the mean over all that is asked for; queues mark independently. Without PFC, what was lost
+    is to be sent again.
     """
     slot = work.slots[index]
     slot.asked = max(slot.asked, time)
@@ -145,29 +143,25 @@ def read_marks(tables: Tables, work: Work, index: int, time: float) -> tuple[flo
     marks = marks_until(work, q, position)
     if until <= slot.read:
         read.position, read.marks = position, marks
-        return 0.0, 1.0
+        return 0.0, 0.0
     if clear == 1.0 and gone == 0.0 and tables.pfc and marks == read.marks:
         read.position, slot.read = position, until
-        return 0.0, 1.0
+        return 0.0, 0.0
     sent, marked, lost = sent_and_marked(tables, work, index, q, until, marks)
     read.position, read.marks = position, marks
     slot.read = until
     if sent <= 0.0:
-        return 0.0, 1.0
+        return 0.0, 0.0
     slot.remaining += lost + gone * sent
-    p = 1.0 - (1.0 - marked / sent) * clear
-    if p <= 0.0:
-        return 0.0, 1.0
-    n = sent / tables.packet_bytes
-    count = max(n, 1.0)
-    return min(p * n / count, 1.0 - 1e-12), count
+    return min(1.0 - (1.0 - marked / sent) * clear, 1.0 - 1e-12), sent / tables.packet_bytes
 
 
 @inlined
 def unmarked_hazard(tables: Tables, work: Work, index: int, time: float) -> float:
-    """−log P(no mark) of the packets that ``read_marks`` reads."""
-    p, count = read_marks(tables, work, index, time)
-    return count * hazard_of(p)
+    """−log P(no mark) of the packets that ``read_marks`` reads; fewer than one count as in ``cnp_drawn``."""
+    p, n = read_marks(tables, work, index, time)
+    count = max(n, 1.0)
+    return count * hazard_of(p * n / count)
 
 
 @inlined
@@ -330,23 +324,29 @@ def keep_time(slot: Record, before: float, at: float, ahead: float, packet_bytes
 def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed: int) -> None:
     """A cut tick, after the alpha ticks before it."""
     slot = work.slots[index]
-    # Within a step queues do not mark: mostly one look at them answers for all of these ticks.
     last = slot.cut_at - slot.return_delay
     quiet = not overdue(work, index, last) and none_marked(tables, work, index, last)
-    while slot.alpha_at <= slot.cut_at:
+    together = params.alpha_steps < 1.0  # within a step queues do not mark: one look serves all ticks
+    begun = slot.asked
+    p, n_a_step = 0.0, 0.0
+    ends = False
+    while not ends:
+        ends = slot.alpha_at > slot.cut_at
         slot.draws += 1
-        if not quiet and cnp_came(tables, work, index, slot.alpha_at, seed):
-            slot.cut_cnp = 1
-            slot.alpha_cnp = 1
-        slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
-        slot.alpha_cnp = 0
-        slot.alpha_at += params.alpha_steps
-    slot.draws += 1
-    # Where both clocks tick at once, the alpha tick has asked for everything.
-    fresh = not quiet and (last > slot.asked or overdue(work, index, last))
-    if fresh and cnp_came(tables, work, index, slot.cut_at, seed):
-        slot.cut_cnp = 1
-        slot.alpha_cnp = 1
+        if not quiet:
+            at = (slot.cut_at if ends else slot.alpha_at) - slot.return_delay
+            until = last if together else at
+            if until > slot.asked or overdue(work, index, until):
+                p, n = marks_new(tables, work, index, until)
+                n_a_step = n / max(until - begun, 1e-9)
+            if cnp_drawn(slot, p, n_a_step * max(at - begun, 0.0), seed):
+                slot.cut_cnp = 1
+                slot.alpha_cnp = 1
+            begun = max(begun, at)
+        if not ends:
+            slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
+            slot.alpha_cnp = 0
+            slot.alpha_at += params.alpha_steps
     if slot.cut_cnp:
         if params.clamp_target or slot.timer_stage + slot.byte_stage > 0:
             slot.target = slot.rate
@@ -360,18 +360,27 @@ def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed:
 
 
 @inlined
-def cnp_came(tables: Tables, work: Work, index: int, at: float, seed: int) -> bool:
-    """Draw whether a CNP reached the sender since the last draw, up to ``at``, in steps."""
-    slot = work.slots[index]
-    time = at - slot.return_delay
+def marks_new(tables: Tables, work: Work, index: int, time: float) -> tuple[float, float]:
+    """``read_marks``, spared where no queue of the path can have marked any of them."""
     if none_marked(tables, work, index, time):
-        return False
-    p, count = read_marks(tables, work, index, time)
+        return 0.0, 0.0
+    return read_marks(tables, work, index, time)
+
+
+@inlined
+def cnp_drawn(slot: Record, p: float, n: float, seed: int) -> bool:
+    """Draw whether a CNP came of ``n`` packets, each marked with probability ``p``.
+
+    Packets are evenly spaced: all stay unmarked with (1 − p)^n; fewer than one count as one, at n p. (A
+    Poisson count would mark a flow too slow to send any packet.)
+    """
     if p <= 0.0:
         return False
     draw = uniform(seed, slot.flow, slot.draws)
-    # 1 − (1 − p)^count lies between p and count p, and most draws do not.
-    return draw < p or (draw < count * p and draw < -math.expm1(-count * hazard_of(p)))
+    if n <= 1.0:
+        return draw < n * p
+    # 1 − (1 − p)^n lies between p and n p, and most draws do not.
+    return draw < p or (draw < n * p and draw < -math.expm1(-n * hazard_of(p)))
 
 
 @inlined

@@ -149,7 +149,7 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
 
 
 class _Paths:
-    """Numbers the parts of every path, then fills the tables."""
+    """Numbers the parts of every path, then fills the tables, column by column: records take long."""
 
     def __init__(self, scenario: Scenario, step_s: float, group_of: Mapping[int, int]) -> None:
         self.scenario = scenario
@@ -239,44 +239,40 @@ class _Paths:
 
     def nics(self) -> Table:
         table = layout.records(len(self.nic_of), layout.NIC)
-        for port, index in self.nic_of.items():
-            table[index]["rate"] = self.scenario.port_rate_bytes_per_s[port] * self.step_s
-            table[index]["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
-            table[index]["background"] = self.row_of.get(port, -1)
+        ports = list(self.nic_of)
+        table["rate"] = self.scenario.port_rate_bytes_per_s[ports] * self.step_s
+        table["reverse_queue"] = [self.queue_of.get(self.reverse_of[port], -1) for port in ports]
+        table["background"] = [self.row_of.get(port, -1) for port in ports]
         return table
 
     def inlets(self) -> Table:
         table = layout.records(len(self.inlet_of), layout.INLET)
-        for (suffix, delay), index in self.inlet_of.items():
-            table[index]["suffix"], table[index]["delay"] = suffix, delay
+        table["suffix"], table["delay"] = zip(*self.inlet_of, strict=True)
         return table
 
     def suffixes(self) -> Table:
         table = layout.records(len(self.suffix_of), layout.SUFFIX)
-        for suffix, index in self.suffix_of.items():
-            table[index]["queue"] = self.queue_of[suffix[0]]
-            table[index]["onward"] = self.suffix_of[suffix[1:]] if len(suffix) > 1 else -1
-            table[index]["group"] = self.group_of.get(suffix[-1], -1)
+        table["queue"] = [self.queue_of[suffix[0]] for suffix in self.suffix_of]
+        table["onward"] = [self.suffix_of[suffix[1:]] if len(suffix) > 1 else -1 for suffix in self.suffix_of]
+        table["group"] = [self.group_of.get(suffix[-1], -1) for suffix in self.suffix_of]
         return table
 
     def queues(self) -> Table:
-        scenario = self.scenario
-        table = layout.records(len(self.queue_ports), layout.QUEUE)
+        scenario, ports = self.scenario, self.queue_ports
+        table = layout.records(len(ports), layout.QUEUE)
         monitored = {port: place for place, port in enumerate(scenario.monitored)}
         last = {path[-1] for path in self.entry_of}
-        feeding = np.array([feeder[0] for feeder in self.feeder_list], dtype=np.int64)
-        for index, port in enumerate(self.queue_ports):
-            row = table[index]
-            row["rate"] = scenario.port_rate_bytes_per_s[port] * self.step_s
-            row["delay"] = self._steps[port]
-            row["switch"] = self.switch_of[scenario.ports[port].node]
-            row["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
-            row["reverse_nic"] = self.nic_of.get(self.reverse_of[port], -1)
-            row["background"] = self.row_of.get(port, -1)
-            row["monitored"] = monitored.get(port, -1) + 1
-            row["is_last"] = port in last
-            row["feeder_first"] = np.searchsorted(feeding, index, side="left")
-            row["feeder_end"] = np.searchsorted(feeding, index, side="right")
+        feeding = [feeder[0] for feeder in self.feeder_list]
+        table["rate"] = scenario.port_rate_bytes_per_s[ports] * self.step_s
+        table["delay"] = [self._steps[port] for port in ports]
+        table["switch"] = [self.switch_of[scenario.ports[port].node] for port in ports]
+        table["reverse_queue"] = [self.queue_of.get(self.reverse_of[port], -1) for port in ports]
+        table["reverse_nic"] = [self.nic_of.get(self.reverse_of[port], -1) for port in ports]
+        table["background"] = [self.row_of.get(port, -1) for port in ports]
+        table["monitored"] = [monitored.get(port, -1) + 1 for port in ports]
+        table["is_last"] = [port in last for port in ports]
+        table["feeder_first"] = np.searchsorted(feeding, np.arange(len(ports)), side="left")
+        table["feeder_end"] = np.searchsorted(feeding, np.arange(len(ports)), side="right")
         return table
 
     def background(self) -> NDArray[np.float64]:
@@ -301,7 +297,6 @@ class _Paths:
 
     def feeders(self) -> Table:
         table = layout.records(len(self.feeder_list), layout.FEEDER)
-        # Column by column: a record at a time took a third of compiling a scenario.
         queues, ports, paths, are_entries = zip(*self.feeder_list, strict=True)
         table["queue"] = queues
         table["delay"] = np.array(self._steps)[list(ports)]
@@ -317,12 +312,12 @@ class _Paths:
 
     def ingresses(self) -> Table:
         table = layout.records(len(self.ingress_of), layout.INGRESS)
-        for port, index in self.ingress_of.items():
-            table[index]["switch"] = self.switch_of[self.scenario.ports[port].peer]
-            table[index]["delay"] = self._steps[port]
-            table[index]["nic"] = self.nic_of.get(port, -1)
-            table[index]["queue"] = self.queue_of.get(port, -1)
-            table[index]["share"] = self.pfc_shares[port]
+        ports = list(self.ingress_of)
+        table["switch"] = [self.switch_of[self.scenario.ports[port].peer] for port in ports]
+        table["delay"] = [self._steps[port] for port in ports]
+        table["nic"] = [self.nic_of.get(port, -1) for port in ports]
+        table["queue"] = [self.queue_of.get(port, -1) for port in ports]
+        table["share"] = [self.pfc_shares[port] for port in ports]
         return table
 
     def switches(self, of_queue: NDArray[np.int64], ingresses: Table) -> Table:
