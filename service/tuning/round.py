@@ -31,11 +31,12 @@ from twin.errors import WatermarkError
 from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json, monitored_ports
 from twin.search.explain import watermark_text
+from twin.search.looks import calibration_s
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
-from twin.units import BYTES, SHARE, percent_text, quantity
+from twin.units import BYTES, SHARE, duration_text, percent_text, quantity
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
@@ -168,8 +169,15 @@ def run_round(
     mixed = _mixed_note(tuned, running, incumbent)
     waiting = waiting_share(state.arrivals, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
-    live = moments is not None
-    found = rebuilt(state, ask.fabric, running, replay_s=extent.length_s, limit=ask.residual_limit, live=live)
+    found = rebuilt(
+        state,
+        ask.fabric,
+        running,
+        replay_s=extent.length_s,
+        budget_s=ask.search.budget_s,
+        limit=ask.residual_limit,
+        live=moments is not None,
+    )
     judged = (
         Judged((found.scenario,), found.scenario.duration_s)
         if moments is None or found.failure is not None
@@ -271,22 +279,36 @@ def rebuilt(
     incumbent: Watermark | None,
     *,
     replay_s: float | None = None,
+    budget_s: float = math.inf,
     limit: float = RESIDUAL_LIMIT,
     live: bool = False,
 ) -> Calibrated:
     """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
-    ran then, is known. The traffic goes on after a ``live`` window. Raises ``ScenarioError`` without traffic
-    to replay.
+    ran then, is known. Of a large fabric as much as a round of ``budget_s`` has time for. The traffic goes on
+    after a ``live`` window. Raises ``ScenarioError`` without traffic to replay.
     """
+    packet_bytes = float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes)
+    most_s = calibration_s(state, packet_bytes, budget_s)
     begin_s = replayed_from_s(state, replay_s)
+    short = state.duration_s - begin_s > most_s
+    if short:
+        begin_s = state.duration_s - most_s
     chains = chains_of(state.arrivals, state.topology.nic_bytes_per_s)
-    return calibrated(
+    found = calibrated(
         state,
         incumbent,
         lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s, chains=chains), goes_on=live),
         since_s=begin_s,
-        packet_bytes=float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes),
+        packet_bytes=packet_bytes,
         limit=limit,
+    )
+    return replace(found, notes=(*found.notes, _short_note(most_s, budget_s))) if short else found
+
+
+def _short_note(looked_s: float, budget_s: float) -> str:
+    return (
+        f"For a budget of {duration_text(budget_s)} the newest moment of this fabric is its last "
+        f"{duration_text(looked_s)}."
     )
 
 

@@ -27,7 +27,7 @@ CLOSE = 0.06  # relative; another seed of the replay moves a mean queue by 2 %
 EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN = 2_000.0, 0.05  # such a mean, or share of Kmin, says nothing of marking
 _SEED = 1
 _FIRST_STEP = 0.15
-_MOST_RUNS = 7
+MOST_RUNS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _search(off: Callable[[float], float], begin: float, *, close: float, open_:
         return
     low, high = (begin, value), (begin, value)
     step = math.copysign(_FIRST_STEP, -value)
-    for _ in range(_MOST_RUNS - 1):
+    for _ in range(MOST_RUNS - 1):
         if low[1] < 0.0 < high[1]:
             share = min(max(-low[1] / (high[1] - low[1]), 0.15), 0.85)
             at = low[0] + share * (high[0] - low[0])

@@ -326,8 +326,7 @@ def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed:
     slot = work.slots[index]
     last = slot.cut_at - slot.return_delay
     quiet = not overdue(work, index, last) and none_marked(tables, work, index, last)
-    together = params.alpha_steps < 1.0  # within a step queues do not mark: one look serves all ticks
-    begun = slot.asked
+    before = slot.asked
     p, n_a_step = 0.0, 0.0
     ends = False
     while not ends:
@@ -335,14 +334,15 @@ def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed:
         slot.draws += 1
         if not quiet:
             at = (slot.cut_at if ends else slot.alpha_at) - slot.return_delay
-            until = last if together else at
-            if until > slot.asked or overdue(work, index, until):
+            if at > slot.asked or overdue(work, index, at):
+                begun = slot.asked
+                until = min(max(at, begun + 1.0), last)  # queues do not mark within a step: a look at a time
                 p, n = marks_new(tables, work, index, until)
                 n_a_step = n / max(until - begun, 1e-9)
-            if cnp_drawn(slot, p, n_a_step * max(at - begun, 0.0), seed):
+            if cnp_drawn(slot, p, n_a_step * max(at - before, 0.0), seed):
                 slot.cut_cnp = 1
                 slot.alpha_cnp = 1
-            begun = max(begun, at)
+            before = max(before, at)
         if not ends:
             slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
             slot.alpha_cnp = 0

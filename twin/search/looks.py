@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from telemetry.state import NetworkState
+from twin.arrivals.calibrate import MOST_RUNS
 from twin.prediction import Prediction
 from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.gain import MOMENTS_TELL
@@ -32,6 +34,8 @@ SLICE_FLOWS = 200  # ... and flows: a 99th percentile of fewer says nothing
 # clocks) to 5 (NIC vendors') at 1 024 hosts. A constant, so that answers do not depend on the machine.
 HOP_S = 4e-9
 CORES = 2
+CALIBRATION_SHARE = 1 / 6  # of the budget, on one core: the incumbent's replays come one after the other
+LEAST_CALIBRATION_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
 LEAST_LONG = 2.0  # times as long as what all candidates are compared over
 OWN_SHARE = 0.95  # of the waiting at ports of their own, at least: below, slices misjudge (ADR 0015)
 SEARCH_SHARE, WHOLE_SHARE = 0.5, 0.25  # of the budget; the second engine and the recordings take the rest
@@ -104,15 +108,18 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
 
 
 def long_moments(
-    long: Sequence[Scenario], settings: SearchSettings, look_s: float
+    long: Sequence[Scenario], settings: SearchSettings, look_s: float, *, in_parts: bool = False
 ) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
     """As much of the ``long`` moments as the budget allows the leaders to run on, and a note of it.
 
     The first come first, the last is cut short; less than twice the ``look_s`` of all candidates says
-    nothing new.
+    nothing new. None where a fabric is judged ``in_parts``: each would need its own.
     """
     if not long:
         return (), ()
+    if in_parts:
+        why = "a fabric in parts or slices is judged on short moments only"
+        return (), (f"Elephants may pile up more than predicted: {why}.",)
     # Leaders run before the second draw and after it, until the best is among those that ran.
     left = WHOLE_SHARE * CORES * settings.budget_s / (4 * settings.leaders * HOP_S)
     found: list[Scenario] = []
@@ -129,6 +136,19 @@ def long_moments(
     ran = duration_text(sum(one.duration_s / one.repeated for one in found))
     again = f" {found[0].repeated:.2g} times over" if found[0].repeated > 1.0 else ""
     return tuple(found), (f"The leaders ran on {ran} of traffic{again}, which decided.",)
+
+
+def calibration_s(state: NetworkState, packet_bytes: float, budget_s: float) -> float:
+    """Seconds of traffic that a round has time to calibrate on; they are its newest moment.
+
+    Without limit for a fabric that is looked at as a whole.
+    """
+    if len(state.topology.hosts) < LEAST_HOSTS:
+        return math.inf
+    sent = float(state.arrivals.sent_bytes.sum()) / state.duration_s
+    crossed = sent + sum(queue.throughput_bytes_per_s for queue in state.queues)
+    replays_s = MOST_RUNS * HOP_S * 2.0 * crossed / packet_bytes  # acknowledgements count too
+    return max(CALIBRATION_SHARE * budget_s / max(replays_s, 1e-9), LEAST_CALIBRATION_S)
 
 
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:

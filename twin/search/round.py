@@ -86,15 +86,15 @@ def tune(
             problem = replace(problem, earlier=problem.moments[1 : len(looks.looks)])
         parts = [slices] if slices else split_moments(problem.moments, settings.max_parts)
         scenarios = [scenario for moments in parts for scenario in moments]
-        # Parts would each need their own.
-        long, note = (
-            long_moments(problem.long, settings, problem.scenario.duration_s)
-            if len(parts) == 1 and not slices
-            else ((), ())
+        long, note = long_moments(
+            problem.long,
+            settings,
+            problem.scenario.duration_s,
+            in_parts=bool(slices) or len(parts) > 1,
         )
+        looks = replace(looks, notes=(*looks.notes, *note))
         with shipped([*scenarios, *long]) as part_files:
             if long:
-                looks = replace(looks, notes=(*looks.notes, *note))
                 whole = WholeRuns("long moments", long, part_files[len(scenarios) :], settings, seed)
             else:
                 newest = problem.moments[: looks.n_whole]

@@ -13,15 +13,18 @@ from service.tuning.round import (
     Fabric,
     RoundResult,
     measured_queue_bytes,
+    rebuilt,
     run_round,
     scenario_of,
     switches_of,
 )
 from telemetry.state import NetworkState
-from telemetry.topology import topology_from_json
+from telemetry.topology import Host, Link, Topology, topology_from_json
 from tests.integration.service import TOPOLOGY
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
+from twin.arrivals.calibrate import Calibrated
 from twin.dcqcn import PAPER
+from twin.search.looks import calibration_s
 from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
@@ -80,6 +83,30 @@ def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
     live = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers(), moments=moments)
     assert live.scenario.goes_on
     assert not SCENARIO.goes_on
+
+
+def with_idle_hosts(seen: NetworkState, count: int) -> NetworkState:
+    """The same traffic in a fabric of so many more hosts."""
+    topology = seen.topology
+    idle = [f"idle{number}" for number in range(count)]
+    links = [Link(name, "leaf1", 100, 1, None, f"to-{name}") for name in idle]
+    larger = Topology((*topology.hosts, *map(Host, idle)), topology.switches, (*topology.links, *links))
+    return replace(seen, topology=larger)
+
+
+def test_a_round_calibrates_a_large_fabric_on_as_much_as_its_budget_allows() -> None:
+    large, fabric = with_idle_hosts(STATE, 128), Fabric(dcqcn=PAPER)
+
+    def replayed(seen: NetworkState, budget_s: float) -> Calibrated:
+        return rebuilt(seen, fabric, INCUMBENT, budget_s=budget_s)
+
+    whole, tenth = replayed(large, 60.0), replayed(large, 1e-6)
+    assert whole.scenario.duration_s == replayed(STATE, 1e-6).scenario.duration_s > 0.002
+    assert tenth.scenario.duration_s == pytest.approx(0.002)
+    said = "the newest moment of this fabric is its last 2 ms."
+    assert tenth.notes[-1].endswith(said)
+    assert not any(note.endswith(said) for note in whole.notes)
+    assert calibration_s(large, 1_048.0, 2.0) == pytest.approx(2 * calibration_s(large, 1_048.0, 1.0))
 
 
 LASTING_S = 1e6 / STATE.topology.ports[0].rate_bytes_per_s

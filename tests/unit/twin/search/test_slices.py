@@ -153,8 +153,16 @@ class TestLongMoments:
         found, _ = long_moments([large] * 4, self.paid_for(large, 1.5), 0.45 * large.duration_s)
         assert found == (large,)
 
+    def test_of_a_fabric_in_parts_none_run(self, large: Scenario) -> None:
+        found, notes = long_moments([large], SETTINGS, 0.1 * large.duration_s, in_parts=True)
+        assert found == ()
+        assert notes == (
+            "Elephants may pile up more than predicted: a fabric in parts or slices is judged on short "
+            "moments only.",
+        )
+
     def test_none_given_none_said(self) -> None:
-        assert long_moments([], SETTINGS, 0.01) == ((), ())
+        assert long_moments([], SETTINGS, 0.01, in_parts=True) == ((), ())
 
 
 class TestRound:
