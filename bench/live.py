@@ -24,7 +24,6 @@ from bench.figure import Figure
 from bench.phases import STATICS
 from lab.demo.closed_loop import POLICY, measured
 from lab.demo.plan import VENDOR_DEFAULT
-from lab.documents import FiguresDocument
 from lab.figures import Stretch
 from lab.reports import EPOCH_NS, ReportWriter
 from lab.setup import AHEAD_S, LabOptions, LabParts, LeafSpine, lab_parts
@@ -140,7 +139,7 @@ def by_packets(live: Live, watermark: Watermark) -> Prediction:
         elif fabric.now_s >= WARM_S - 1e-9:
             stretch = Stretch(fabric.measured())
     assert stretch is not None, "longer than its start-up"
-    return measured(FiguresDocument.of(stretch.figures(fabric.measured(), fabric.under_way())))
+    return measured(stretch.figures(fabric.measured(), fabric.under_way()))
 
 
 def states(live: Live) -> Iterator[NetworkState]:

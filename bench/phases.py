@@ -81,12 +81,12 @@ class LabHere:
 
     def mark(self) -> FiguresDocument:
         now = self._fabric.measured()
-        found = FiguresDocument.of(self._interval.figures(now, self._fabric.under_way()))
+        found = self._interval.figures(now, self._fabric.under_way())
         self._interval = Stretch(now)
         return found
 
     def figures(self) -> FiguresDocument:
-        return FiguresDocument.of(self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
+        return self._whole.figures(self._fabric.measured(), self._fabric.under_way())
 
 
 def changing_run(plan: DemoPlan, seed: int, name: str, begins: Sequence[tuple[float, Watermark]]) -> Run:

@@ -130,7 +130,7 @@ class Lab:
                 datagrams=None if sent is None else DatagramsDocument(sent=sent.datagrams, lost=sent.lost),
             ),
             counters=CountersDocument(accepted=counts.samples_accepted, rejected=counts.samples_rejected),
-            lately=None if view.lately is None else FiguresDocument.of(view.lately),
+            lately=view.lately,
             links_down=[f"{port.node}/{port.port}" for port in down if port.port is not None],
             seed=self.seed,
             version=ecntwin_version(),
@@ -200,7 +200,7 @@ class Lab:
         return LinkDocument(switch=asked.switch, port=asked.port, peer=self.plan.ports[port].peer, up=up)
 
     async def advance(self, asked: AdvanceInput) -> FiguresDocument:
-        return FiguresDocument.of(await asyncio.wrap_future(self.runner.advance(asked.until_s)))
+        return await asyncio.wrap_future(self.runner.advance(asked.until_s))
 
 
 def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
@@ -243,7 +243,7 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     @app.get("/figures")
     async def get_figures() -> FiguresDocument:
         """The whole run until now; flows that are still under way count at their age."""
-        return FiguresDocument.of(await asyncio.wrap_future(lab.runner.figures()))
+        return await asyncio.wrap_future(lab.runner.figures())
 
     @app.get("/switches")
     async def get_switches() -> LabSwitchesDocument:
@@ -288,7 +288,7 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     @app.post("/mark")
     async def post_mark() -> FiguresDocument:
         """The figures since the last mark; sets a mark."""
-        return FiguresDocument.of(await asyncio.wrap_future(lab.runner.mark()))
+        return await asyncio.wrap_future(lab.runner.mark())
 
     @app.post("/advance")
     async def post_advance(asked: AdvanceInput) -> FiguresDocument:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from pydantic import ConfigDict, Field
 
-from lab.figures import Figures
 from service.documents.base import Document, RequestBody
 from service.documents.predictions import ProbeDocument, SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
-from telemetry.topology import GBPS
 from twin.dcqcn import DcqcnParams
-from twin.prediction import SIZE_CLASSES
 from twin.scenario_file import dcqcn_from_json, dcqcn_to_json
 
 MOST_PORTS = 4_096  # of a switch
@@ -104,26 +101,6 @@ class FiguresDocument(Document):
     probe_slowdown: ProbeDocument
     paused_share: float
     loss_share: float
-
-    @classmethod
-    def of(cls, figures: Figures) -> Self:
-        probe = figures.probe_slowdown
-        absent = SlowdownDocument(n=0, mean=None, p99=None)
-        found = {
-            name: SlowdownDocument(n=one.n, mean=one.mean, p99=one.p99)
-            for name, one in figures.slowdown.items()
-        }
-        changed: dict[str, Any] = {
-            "slowdown": {name: found.get(name, absent) for name in SIZE_CLASSES},
-            "goodput_gbps": figures.goodput_bytes_per_s / GBPS,
-            "probe_slowdown": ProbeDocument(n=probe.n, p50=probe.p50, p99=probe.p99)
-            if probe
-            else ProbeDocument(),
-        }
-        same: dict[str, Any] = {
-            name: getattr(figures, name) for name in cls.model_fields if name not in changed
-        }
-        return cls(**same, **changed)
 
 
 class DatagramsDocument(Document):

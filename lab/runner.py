@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lab.figures import Figures, Stretch
+from lab.documents import FiguresDocument
+from lab.figures import Stretch
 from lab.p4_reports import IntReportWriter, IntSender, Portion
 from lab.reports import CounterWriter, Poster, ReportWriter
 from lab.setup import Feed
@@ -51,7 +52,7 @@ class View:
     dcqcn: Mapping[int, DcqcnParams]  # by host
     ecmp_seeds: Mapping[str, int | None]
     links_down: frozenset[int]
-    lately: Figures | None
+    lately: FiguresDocument | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Binary:
 @dataclass(slots=True)
 class _Advance:
     until_s: float
-    answer: Future[Figures]
+    answer: Future[FiguresDocument]
 
 
 class Runner:
@@ -196,14 +197,14 @@ class Runner:
 
         return self._ask(act)
 
-    def figures(self) -> Future[Figures]:
+    def figures(self) -> Future[FiguresDocument]:
         """The whole run until now; unfinished flows count at their age."""
         return self._ask(lambda: self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
 
-    def mark(self) -> Future[Figures]:
+    def mark(self) -> Future[FiguresDocument]:
         """Figures since the last mark, or the start; unfinished flows count at their age."""
 
-        def act() -> Figures:
+        def act() -> FiguresDocument:
             measured = self._fabric.measured()
             found = self._since_mark.figures(measured, self._fabric.under_way())
             self._since_mark = Stretch(measured)
@@ -211,13 +212,13 @@ class Runner:
 
         return self._ask(act)
 
-    def advance(self, until_s: float) -> Future[Figures]:
+    def advance(self, until_s: float) -> Future[FiguresDocument]:
         """Runs until then; done once the reports of that stretch have been posted too.
 
         The future raises ``ConflictError`` without ``stepwise`` or during another advance, and
         ``UnprocessableError`` for a time in the past or after the end.
         """
-        answer: Future[Figures] = Future()
+        answer: Future[FiguresDocument] = Future()
 
         def begin() -> None:
             try:

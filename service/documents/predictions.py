@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from service.documents.base import Document, Figure, PortName, RequestBody, SwitchName
 from telemetry.topology import GBPS
 from twin.engine import DEFAULT_ENGINE, EngineName
-from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
+from twin.prediction import SIZE_CLASSES, Prediction, Probe, Slowdown, SolveStatus
 from twin.search.recommendation import ScoredCandidate
 from twin.search.score import ScoreName
 from twin.search.trajectories import Trajectories
@@ -68,6 +69,10 @@ class ProbeDocument(Document):
     """Median; null where the engine has none."""
     p99: Figure = None
     """99th percentile; null where the engine has none."""
+
+    @classmethod
+    def of(cls, probe: Probe | None) -> Self:
+        return cls() if probe is None else cls(n=probe.n, p50=float(probe.p50), p99=float(probe.p99))
 
 
 class GainDocument(Document):
@@ -137,33 +142,32 @@ def score_fields(scored: ScoredCandidate | None) -> dict[str, Any]:
     }
 
 
+def slowdown_documents(found: Mapping[str, Slowdown]) -> dict[str, SlowdownDocument]:
+    """Every size class; those without flows count 0."""
+    absent = SlowdownDocument(n=0, mean=None, p99=None)
+    known = {
+        name: SlowdownDocument(n=int(one.n), mean=float(one.mean), p99=float(one.p99))
+        for name, one in found.items()
+    }
+    return {name: known.get(name, absent) for name in SIZE_CLASSES}
+
+
+_AS_PREDICTED = (
+    *("queue_mean_bytes", "queue_p99_bytes", "queue_peak_bytes"),
+    *("marked_fraction", "loss_bytes", "pfc_pause_s"),
+)
+
+
 def prediction_fields(prediction: Prediction) -> dict[str, Any]:
     """The fields of a ``PredictionDocument`` except its scores."""
-    found = prediction.slowdown
-    probes = {
-        name: ProbeDocument(n=one.n, p50=float(one.p50), p99=float(one.p99))
-        for name, one in prediction.probe.items()
-    }
-    absent = SlowdownDocument(n=0, mean=None, p99=None)
+    probes = {name: ProbeDocument.of(one) for name, one in prediction.probe.items()}
     return {
         **WatermarkDocument.of(prediction.watermark).model_dump(),
         "status": prediction.status.code,
         "status_detail": "" if prediction.status is SolveStatus.OK else prediction.status.value,
-        "queue_mean_bytes": float(prediction.queue_mean_bytes),
-        "queue_p99_bytes": float(prediction.queue_p99_bytes),
-        "queue_peak_bytes": float(prediction.queue_peak_bytes),
+        **{name: float(getattr(prediction, name)) for name in _AS_PREDICTED},
         "goodput_gbps": float(prediction.goodput_bytes_per_s) / GBPS,
-        "marked_fraction": float(prediction.marked_fraction),
-        "loss_bytes": float(prediction.loss_bytes),
-        "pfc_pause_s": float(prediction.pfc_pause_s),
-        "slowdown": {
-            name: SlowdownDocument(
-                n=int(found[name].n), mean=float(found[name].mean), p99=float(found[name].p99)
-            )
-            if name in found
-            else absent
-            for name in SIZE_CLASSES
-        },
+        "slowdown": slowdown_documents(prediction.slowdown),
         "probe_slowdown": probes.pop("all", ProbeDocument()),
         "probe_by_path": probes,
         "paused_share": prediction.paused_share,
@@ -174,31 +178,37 @@ def prediction_fields(prediction: Prediction) -> dict[str, Any]:
 STEP_MEAN: Literal["mean of each step"] = "mean of each step"  # what a depth is
 
 
-class QueueTrajectoryDocument(Document):
-    """Predicted depths of one egress queue over time."""
-
+class _Curve(Document):
     switch: SwitchName
     """The switch."""
     port: PortName
     """The port."""
-    incumbent_bytes: list[int]
-    """Mean depth of each step under what runs, in bytes."""
-    recommended_bytes: list[int]
-    """The same under what is recommended."""
 
 
-class TrajectoriesDocument(Document):
-    """Depths of the deepest queues over time.
-
-    From the round's engine and seed alone; the figures beside it are means over several seeds.
-    """
-
+class _Curves(Document):
     window_s: float
     """Time simulated, in seconds."""
     step_s: float
     """Length of a step, in seconds: entry k is of the step from k × `step_s`."""
     depth_is: Literal["mean of each step"]
     """What a depth is."""
+
+
+class QueueTrajectoryDocument(_Curve):
+    """Predicted depths of one egress queue over time."""
+
+    incumbent_bytes: list[int]
+    """Mean depth of each step under what runs, in bytes."""
+    recommended_bytes: list[int]
+    """The same under what is recommended."""
+
+
+class TrajectoriesDocument(_Curves):
+    """Depths of the deepest queues over time.
+
+    From the round's engine and seed alone; the figures beside it are means over several seeds.
+    """
+
     queues: list[QueueTrajectoryDocument]
     """The deepest first, 8 at most."""
 
@@ -219,28 +229,18 @@ class TrajectoriesDocument(Document):
         )
 
 
-class AskedQueueDocument(Document):
+class AskedQueueDocument(_Curve):
     """Predicted depths of one egress queue over time."""
 
-    switch: SwitchName
-    """The switch."""
-    port: PortName
-    """The port."""
     incumbent_bytes: list[int] | None
     """Mean depth of each step under the incumbent, in bytes; null without one."""
     results_bytes: list[list[int]]
     """A list per result, in their order: the mean depth of each step, in bytes."""
 
 
-class AskedTrajectoriesDocument(Document):
+class AskedTrajectoriesDocument(_Curves):
     """Depths of the deepest queues over time."""
 
-    window_s: float
-    """Time simulated, in seconds."""
-    step_s: float
-    """Length of a step, in seconds: entry k is of the step from k × `step_s`."""
-    depth_is: Literal["mean of each step"]
-    """What a depth is."""
     queues: list[AskedQueueDocument]
     """The deepest first, 8 at most."""
 

@@ -7,6 +7,7 @@ import pytest
 
 from lab.documents import FiguresDocument
 from lab.figures import Stretch
+from telemetry.topology import GBPS
 from tests.unit.lab.labs import NEW, fabric_of, parts_of
 from twin.watermark import Watermark
 
@@ -28,8 +29,8 @@ def test_two_stretches_add_up_to_the_whole() -> None:
     assert [(one.begin_s, one.end_s) for one in found] == [(0.0, 0.002), (0.002, 0.005)]
     for name in ("completions", "cnps", "pauses", "dropped_packets"):
         assert getattr(total, name) == sum(getattr(one, name) for one in found)
-    carried = sum(one.goodput_bytes_per_s * (one.end_s - one.begin_s) for one in found)
-    assert total.goodput_bytes_per_s * 0.005 == pytest.approx(carried)
+    carried = sum(one.goodput_gbps * GBPS * (one.end_s - one.begin_s) for one in found)
+    assert total.goodput_gbps * GBPS * 0.005 == pytest.approx(carried)
     assert carried == pytest.approx(fabric.measured().delivered_bytes)
     looks = sum(one.queue_mean_bytes * (one.end_s - one.begin_s) for one in found)
     assert total.queue_mean_bytes * 0.005 == pytest.approx(looks, rel=1e-3)
@@ -44,7 +45,7 @@ def test_a_lower_watermark_marks_more_and_queues_less() -> None:
         fabric.offer(parts.feed.take())
         stretch = Stretch(fabric.measured())
         stretch.add(fabric.advance(0.005).completions)
-        return FiguresDocument.of(stretch.figures(fabric.measured()))
+        return stretch.figures(fabric.measured())
 
     high, low = figures(Watermark(400_000, 1_600_000, 0.2)), figures(NEW)
     assert low.marked_fraction > high.marked_fraction
@@ -56,7 +57,7 @@ def test_a_lower_watermark_marks_more_and_queues_less() -> None:
 
 def test_nothing_yet_is_noughts_and_nulls() -> None:
     fabric = fabric_of(parts_of())
-    document = FiguresDocument.of(Stretch(fabric.measured()).figures(fabric.measured()))
+    document = Stretch(fabric.measured()).figures(fabric.measured())
     assert (document.completions, document.goodput_gbps, document.queue_mean_bytes) == (0, 0.0, 0.0)
     assert document.slowdown["mice"].p99 is None
     assert (document.probe_slowdown.n, document.probe_slowdown.p99) == (0, None)
