@@ -8,8 +8,7 @@ from typing import Any, Literal, Self
 
 from service.documents.base import Document, Time, timestamp
 from service.metrics import UDP_DROPS
-from service.udp.listener import UdpTotals
-from service.udp.receiver import UdpCounts
+from service.udp.listener import UdpCounts, UdpTotals
 from store.audit_rows import AuditRow
 from store.revisions import Revision
 

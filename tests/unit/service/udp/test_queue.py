@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.udp.receiver import USUAL_DATAGRAM_BYTES, DatagramQueue
+from service.udp.listener import USUAL_DATAGRAM_BYTES, DatagramQueue
 from service.udp.sockets import Chunk
 
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from service.udp.receiver import DatagramQueue, Receiver
+from service.udp.listener import DatagramQueue, Receiver
 from service.udp.sockets import Chunk, ReadResult
 
 
