@@ -9,8 +9,7 @@ from typing import Any
 
 from service.alarms.attention import Ack, Silences
 from service.alarms.checks import AlarmChecks, CheckResult
-from service.alarms.groups import AlarmGroups, JoinedAlarm, JoinedChange
-from service.alarms.together import Together, together
+from service.alarms.groups import AlarmGroups, JoinedAlarm, JoinedChange, Together, together
 from service.documents.alarms import AlarmGroupDocument
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from service.alarms.attention import MOST_SILENCE_DAYS, Ack
-from service.alarms.groups import IncastSite
-from service.alarms.together import Together
+from service.alarms.groups import IncastSite, Together
 from service.documents.base import (
     Document,
     Figure,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from service.alarms.groups import IncastSite, JoinedAlarm
-from service.alarms.together import AT_ONCE_S, together
+from service.alarms.groups import AT_ONCE_S, IncastSite, JoinedAlarm, together
 from telemetry.alarms import Alarm, Level, Subject
 
 
