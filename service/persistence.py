@@ -21,8 +21,7 @@ from service.fleet import Fleet
 from service.ingest.pipeline import IngestPipeline
 from service.rollouts.manager import Rollouts
 from service.tuning.gate import PushGate
-from service.tuning.persistence import SavedRounds
-from service.tuning.recommendations import RecommendationStore
+from service.tuning.recommendations import RecommendationStore, SavedRounds
 from settings.errors import NotFoundError, SettingsError, UnavailableError
 from settings.model import Settings
 from store import revisions

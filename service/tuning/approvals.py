@@ -15,8 +15,7 @@ from service.rollouts.manager import Rollouts
 from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
-from service.tuning.persistence import SavedRounds
-from service.tuning.recommendations import RecommendationStore
+from service.tuning.recommendations import RecommendationStore, SavedRounds
 from service.tuning.validity import ANYTHING, Expected, Validity
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings

@@ -42,8 +42,7 @@ from service.fleet import Adapters, Fleet
 from service.tuning.approvals import POLICY
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
-from service.tuning.persistence import SavedRounds
-from service.tuning.recommendations import RecommendationStore
+from service.tuning.recommendations import RecommendationStore, SavedRounds
 from service.tuning.round import RoundResult, run_round
 from settings.model import Settings as ServiceSettings
 from switches.base import QueueWatermark, Reading

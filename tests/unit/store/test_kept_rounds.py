@@ -16,8 +16,14 @@ from sqlalchemy import update
 from service.documents.recommendation import PushedDocument
 from service.history.measured import Measured
 from service.tuning.entry import Entry, Support
-from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_of
-from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
+from service.tuning.recommendations import (
+    MOST_WAITING,
+    PENDING_FOR_NS,
+    RecommendationStore,
+    SavedRounds,
+    entry_of,
+    row_of,
+)
 from settings.errors import ConflictError, NotFoundError
 from store.database import Database, Recorder
 from store.tables import recommendations

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 
-from service.tuning.persistence import SavedRounds
-from service.tuning.recommendations import RecommendationStore
+from service.tuning.recommendations import RecommendationStore, SavedRounds
 from service.tuning.round import Ask, Fabric, RoundResult, run_round
 from store.database import Database, Recorder
 from telemetry.decode.json import decode
