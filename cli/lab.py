@@ -27,9 +27,8 @@ from cli.options import SERVICE
 from cli.output import configure_logging, console, print_json
 from cli.watch import EventLines
 from lab.control import Lab, control_app
-from lab.demo.closed_loop import Outcome
+from lab.demo.closed_loop import DemoDocument, Outcome
 from lab.demo.conduct import conduct
-from lab.demo.documents import DemoDocument
 from lab.demo.picture import picture
 from lab.demo.plan import FULL, QUICK
 from lab.demo.screen import Shown, opening, queue_lines, result_table, verdict

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import httpx
 
-from lab.demo.plan import VENDOR_DEFAULT, DemoPlan
+from lab.demo.plan import VENDOR_DEFAULT, DemoPlan, Phase
 from lab.demo.processes import Child
 from lab.documents import FiguresDocument
+from service.documents.base import Document, Figure
+from service.documents.predictions import GainDocument
+from settings.version import ecntwin_version
 from telemetry.topology import GBPS
 from twin.prediction import Prediction, Probe, Slowdown, SolveStatus
 from twin.search.gain import POLICIES, Gain, gain_over, joined
@@ -308,4 +311,60 @@ def measured(figures: FiguresDocument) -> Prediction:
         probe={} if probe.p50 is None or probe.p99 is None else {"all": Probe(probe.n, probe.p50, probe.p99)},
         paused_share=figures.paused_share,
         loss_share=figures.loss_share,
+    )
+
+
+class RunDocument(Document):
+    """``figures``: of the whole run, unfinished flows at their age; ``gain`` over the vendor default."""
+
+    name: str
+    score: Figure
+    gain: GainDocument
+    figures: FiguresDocument
+    intervals: tuple[Interval, ...]
+
+
+class DemoDocument(Document):
+    """The three runs, the closed loop first; ``lead`` is its gain less the better static setting's."""
+
+    plan: str
+    seed: int
+    hosts: int
+    duration_s: float
+    interval_s: float
+    phases: tuple[Phase, ...]
+    runs: list[RunDocument]
+    rounds: tuple[Round, ...]
+    lead: float
+    picture: str | None
+    version: str
+    wall_s: float
+
+    @classmethod
+    def of(cls, outcome: Outcome, picture: str | None) -> Self:
+        plan = outcome.plan
+        return cls(
+            plan=plan.name,
+            seed=outcome.seed,
+            hosts=plan.fabric.leaves * plan.fabric.hosts,
+            duration_s=plan.duration_s,
+            interval_s=plan.interval_s,
+            phases=plan.phases,
+            runs=[_run(outcome, number, run) for number, run in enumerate(outcome.runs)],
+            rounds=outcome.loop.rounds,
+            lead=outcome.lead,
+            picture=picture,
+            version=ecntwin_version(),
+            wall_s=outcome.wall_s,
+        )
+
+
+def _run(outcome: Outcome, number: int, run: Run) -> RunDocument:
+    gain = outcome.gains[number]
+    return RunDocument(
+        name=run.name,
+        score=gain.value,
+        gain=GainDocument(bulk=gain.bulk, delay=gain.delay, harm=gain.harm),
+        figures=run.whole,
+        intervals=run.intervals,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import tempfile
@@ -61,7 +60,7 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
             )
             for name, mark in ((VENDOR, VENDOR_DEFAULT), (PAPER_SETTING, PAPER))
         }
-        service, lab = _service_and_lab(children, plan, seed, folder)
+        service, lab = _service_and_lab(children, plan, seed)
         for one in kernels:
             one.finish()
 
@@ -86,19 +85,15 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
     return outcome_of(plan, seed, runs, time.monotonic() - began_s)
 
 
-def _service_and_lab(children: Children, plan: DemoPlan, seed: int, folder: Path) -> tuple[Child, Child]:
+def _service_and_lab(children: Children, plan: DemoPlan, seed: int) -> tuple[Child, Child]:
     """Starts both on ports chosen here: each needs the other's address in its configuration."""
     service_port, lab_port = _free_ports(2)
-    topology, config = folder / "topology.json", folder / "config.yaml"
-    topology.write_text(json.dumps(plan.fabric.topology().to_json()), "utf-8")
     settings = plan.service_settings(
         seed=seed,
-        topology=str(topology),
         lab_url=f"http://{LOOPBACK}:{lab_port}",
         workers=max(LEAST_WORKERS, os.cpu_count() or 1),
     )
-    config.write_text(json.dumps(settings), "utf-8")  # JSON is YAML
-    service = children.start("service", "serve", "--config", str(config), "--port", str(service_port))
+    service = children.start_service(plan.fabric, settings, service_port)
     lab = children.start(
         f"lab ({CLOSED_LOOP})",
         "lab",

@@ -70,8 +70,8 @@ class DemoPlan:
             *("--watermark", f"{watermark.kmin_bytes},{watermark.kmax_bytes},{watermark.pmax:g}"),
         ]
 
-    def service_settings(self, *, seed: int, topology: str, lab_url: str, workers: int) -> dict[str, Any]:
-        """The settings of the demo's service; ``topology`` is a path.
+    def service_settings(self, *, seed: int, lab_url: str, workers: int) -> dict[str, Any]:
+        """The settings of the demo's service.
 
         Rounds run on request. Simulated time is thousands of times slower than the wall clock, by which
         moments are kept, so a round judges its own window and wall-clock limits are off. The fabric stands
@@ -81,7 +81,7 @@ class DemoPlan:
         return {
             "server": {"port": 0},
             "telemetry": {"period_s": PERIOD_S, "n_periods": round(self.window_s / PERIOD_S)},
-            "fabric": {"topology": topology, "mtu_payload_bytes": 1000, "buffer_bytes": self.buffer_bytes},
+            "fabric": {"mtu_payload_bytes": 1000, "buffer_bytes": self.buffer_bytes},
             "incumbent": {"default": _numbers(VENDOR_DEFAULT)},
             "search": {
                 "candidates": self.candidates,

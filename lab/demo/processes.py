@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from lab.setup import LeafSpine
 from settings.errors import UnavailableError
 from settings.validation import ENV_PREFIX
 
@@ -134,6 +136,14 @@ class Children:
             return self._children[-1]
 
         return self._thread.submit(begin).result()
+
+    def start_service(self, fabric: LeafSpine, settings: dict[str, Any], port: int) -> Child:
+        """Starts ``ecntwin serve`` with these settings and ``fabric`` as its declared topology."""
+        topology, config = self._folder / "topology.json", self._folder / "ecntwin.yaml"
+        topology.write_text(json.dumps(fabric.topology().to_json()), "utf-8")
+        declared = settings.get("fabric", {}) | {"topology": str(topology)}
+        config.write_text(json.dumps(settings | {"fabric": declared}), "utf-8")  # JSON is YAML
+        return self.start("service", "serve", "--config", str(config), "--port", str(port))
 
     def end(self) -> None:
         self._thread.submit(self._end).result()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -51,23 +50,18 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
     """
     port, lab_port = _free("--port", port), _free("--lab-port", lab_port)
     with TemporaryDirectory(prefix="ecntwin-demo-") as name, Children(Path(name)) as children:
-        folder = Path(name)
-        topology, config = folder / "topology.json", folder / "ecntwin.yaml"
-        topology.write_text(json.dumps(FABRIC.topology().to_json()), "utf-8")
         lab_url = f"http://{LOOPBACK}:{lab_port}"
-        settings = service_settings(topology, lab_url, f"sqlite:///{folder / 'ecntwin.db'}", seed=seed)
-        config.write_text(json.dumps(settings), "utf-8")  # JSON is YAML
-        service = children.start("service", "serve", "--config", str(config), "--port", str(port))
+        settings = service_settings(lab_url, f"sqlite:///{Path(name) / 'ecntwin.db'}", seed=seed)
+        service = children.start_service(FABRIC, settings, port)
         lab = children.start("lab", "lab", *lab_arguments(lab_port, f"http://{LOOPBACK}:{port}", seed=seed))
         yield Served(service, lab, service.url(), lab.url())
 
 
-def service_settings(topology: Path, lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
+def service_settings(lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
     """Defaults but for a shorter search and what a lab needs: simulated times, no soak."""
     workers = max(2, os.cpu_count() or 1)
     return {
         "telemetry": {"period_s": PERIOD_S, "n_periods": PERIODS},
-        "fabric": {"topology": str(topology)},
         "search": {"candidates": 96, "narrowed": 24, "niceness": 0, "seed": seed, "workers": workers},
         "tuning": {"period_s": ROUND_EVERY_S},
         "push": {"adapter": "lab", "lab_url": lab_url},

@@ -9,8 +9,17 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round, Run, outcome_of
-from lab.demo.documents import DemoDocument
+from lab.demo.closed_loop import (
+    CLOSED_LOOP,
+    PAPER_SETTING,
+    VENDOR,
+    DemoDocument,
+    Interval,
+    Outcome,
+    Round,
+    Run,
+    outcome_of,
+)
 from lab.demo.picture import picture
 from lab.demo.plan import PAPER, QUICK, VENDOR_DEFAULT
 from lab.demo.screen import opening, queue_lines, result_table, verdict

@@ -38,9 +38,7 @@ class TestPlans:
             assert begun, phase.name
 
     def test_its_settings_are_settings(self, plan: DemoPlan) -> None:
-        given = plan.service_settings(
-            seed=3, topology="topology.json", lab_url="http://127.0.0.1:9000", workers=2
-        )
+        given = plan.service_settings(seed=3, lab_url="http://127.0.0.1:9000", workers=2)
         settings = Settings(**given)
         assert settings.incumbent.default.watermark() == VENDOR_DEFAULT
         bounds = settings.bounds.bounds()
