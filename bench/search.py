@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.figure import Figure
 from bench.replay import GROWING, fabric_under
-from service.tuning.recorded import recorded_scenario
+from service.tuning.round import recorded_scenario
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.problem import SearchSettings, TuningProblem
@@ -33,10 +33,10 @@ LARGE_GOAL_S = 60.0
 
 def scenario_from_reports(name: str = "websearch-16") -> tuple[Scenario, str]:
     """The scenario and dominant class that a recording's reports give, as ``ecntwin tune`` builds them."""
-    told = recorded_scenario(
+    recording, found = recorded_scenario(
         REFERENCE / f"{name}.int.ndjson.gz", REFERENCE / f"{name}.scenario.json", None, INCUMBENT
     )
-    return told.found.scenario, told.recording.state.dominant_class.label
+    return found.scenario, recording.state.dominant_class.label
 
 
 def run(

@@ -12,8 +12,7 @@ from cli.output import WIDE, console, print_json, shown_progress
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
-from service.tuning.recorded import recorded_scenario
-from service.tuning.round import parse_watermark, read_dcqcn, read_json
+from service.tuning.round import parse_watermark, read_dcqcn, read_json, recorded_scenario
 from service.tuning.whatif import Wanted, what_if, workers_for
 from settings.errors import InputError
 from settings.validation import mistake
@@ -48,11 +47,13 @@ def problem_of(
             "give one of the two",
         )
     running = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
-    told = recorded_scenario(reports, topology, None if dcqcn is None else read_dcqcn(dcqcn), running)
-    report_rejected(told.recording)
-    if told.found.failure is not None:
-        sys.stderr.write(f"ecntwin: not calibrated: {told.found.failure}\n")
-    return told.found.scenario
+    recording, found = recorded_scenario(
+        reports, topology, None if dcqcn is None else read_dcqcn(dcqcn), running
+    )
+    report_rejected(recording)
+    if found.failure is not None:
+        sys.stderr.write(f"ecntwin: not calibrated: {found.failure}\n")
+    return found.scenario
 
 
 def whatif(

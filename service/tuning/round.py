@@ -456,3 +456,16 @@ def with_candidates(ask: Ask, candidates: int | None) -> Ask:
         return ask
     narrowed = min(ask.search.narrowed, candidates // 4)
     return replace(ask, search=replace(ask.search, candidates=candidates, narrowed=narrowed))
+
+
+def recorded_scenario(
+    reports: Path, topology: Path, dcqcn: DcqcnParams | None, incumbent: Watermark | None
+) -> tuple[Recording, Calibrated]:
+    """The reports of a file, and the scenario that a round rebuilds from them; ``topology`` may be a scenario
+    file.
+
+    ``incumbent`` is what ran then, None: no calibration. Raises ``InputError`` and ``TwinError``.
+    """
+    declared, fabric = read_fabric(topology, dcqcn)
+    recording = read_recording(reports, declared)
+    return recording, rebuilt(recording.state, fabric, incumbent)

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from cli.tune import example_folder
-from service.tuning.recorded import recorded_scenario
-from service.tuning.round import parse_watermark, read_dcqcn, read_fabric, read_json, read_recording
+from service.tuning.round import (
+    parse_watermark,
+    read_dcqcn,
+    read_fabric,
+    read_json,
+    read_recording,
+    recorded_scenario,
+)
 from settings.errors import ApiError, InputError
 from telemetry.errors import DecodeError, TelemetryError, TopologyError
 from twin.dcqcn import PAPER, VENDOR
@@ -72,14 +78,16 @@ def test_the_monitored_ports_of_a_scenario_file_are_those_pooled(example: Path, 
     only = {"switch": "tor1", "to": document["topology"]["hosts"][3]["name"]}
     path = tmp_path / "one.json"
     path.write_text(json.dumps(document | {"monitored_ports": [only]}), "utf-8")
-    rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None).found.scenario
+    rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None)[1].scenario
     assert [(port.node, port.peer) for port in (rebuilt.ports[p] for p in rebuilt.monitored)] == [
         (only["switch"], only["to"])
     ]
-    bare = recorded_scenario(example / "reports.ndjson.gz", example / "topology.json", VENDOR, None)
-    assert len(bare.found.scenario.monitored) == 16
-    assert bare.found.scenario.dcqcn == VENDOR
-    assert bare.recording.accepted == 31_983
+    recording, bare = recorded_scenario(
+        example / "reports.ndjson.gz", example / "topology.json", VENDOR, None
+    )
+    assert len(bare.scenario.monitored) == 16
+    assert bare.scenario.dcqcn == VENDOR
+    assert recording.accepted == 31_983
 
 
 @pytest.mark.parametrize(
