@@ -10,7 +10,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from service.documents.condition import ConditionDocument
+from service.documents.fabric import ConditionDocument
 from settings.sections import KINDS
 from telemetry.alarms import LEVELS, Level
 from telemetry.counters.window import PortRates, Rates

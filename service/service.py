@@ -17,8 +17,7 @@ from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
-from service.documents.condition import ConditionDocument
-from service.documents.fabric import LatestFabric
+from service.documents.fabric import ConditionDocument, LatestFabric
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks

@@ -12,7 +12,7 @@ from service.documents.admin import (
     StorageDocument,
     WindowDocument,
 )
-from service.documents.condition import ConditionDocument
+from service.documents.fabric import ConditionDocument
 from service.service import Service
 from settings.version import ecntwin_version
 

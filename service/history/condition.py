@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from service.documents.base import timestamp
-from service.documents.condition import ConditionDocument, ConditionFigure, ConditionLevel
+from service.documents.fabric import ConditionDocument, ConditionFigure, ConditionLevel
 from service.events import Broadcaster, Clocks
 from service.history.measured import Measured
 from service.ingest.window_owner import WindowOwner

@@ -15,7 +15,7 @@ from service.documents.alarms import (
     SilenceDocument,
     SilencesDocument,
 )
-from service.documents.condition import ConditionDocument
+from service.documents.fabric import ConditionDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
 from service.documents.recommendation import (
