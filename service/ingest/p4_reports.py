@@ -7,14 +7,12 @@ postcards (reports of one hop) into paths where the settings ask for it.
 from __future__ import annotations
 
 import asyncio
-import collections
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +36,7 @@ MOST_UNTUNED = 256
 """Devices missing from the inventory remembered at a time, and logged in all: node ids can be forged."""
 FORGOTTEN_AFTER_S = 600.0
 MOST_DROP_PLACES = 16_384
+"""Ports, queues and reasons of drops that are told apart; of further unknown switches not even the queue."""
 CAPTURE_SLICE = 8_192
 """Reports of a capture that are merged at once."""
 MOST_SENDERS = 4_096
@@ -317,20 +316,6 @@ class Postcards:
             self._metrics.postcards.labels(outcome).inc(getattr(after, outcome) - getattr(before, outcome))
 
 
-class DropPlace(NamedTuple):
-    """Where packets were reported dropped, and the device's own reason code (-1: none given). Places beyond
-    ``MOST_DROP_PLACES`` count as one of which nothing is known.
-    """
-
-    switch: str | None
-    port: str | None
-    queue: int | None
-    reason: int
-
-
-_ELSEWHERE = DropPlace(None, None, None, NO_VALUE)
-
-
 class BinaryReports:
     """Decodes from any thread, one call at a time. ``clock_s`` is monotonic seconds."""
 
@@ -348,9 +333,8 @@ class BinaryReports:
         hold_s = settings.merge_postcards_s
         self._postcards = None if hold_s is None else Postcards(hold_s, metrics=metrics)
         self._decoding = threading.Lock()
-        self._counting = threading.Lock()
         self._senders = SenderStats(devices, metrics=metrics)
-        self._drops: collections.Counter[DropPlace] = collections.Counter()
+        self._drop_places: set[tuple[str | None, str | None, int | None, int]] = set()
         self._untuned = UntunedDevices(devices, metrics=metrics, clock_s=clock_s)
         self._inventoried = frozenset(devices.switches.values())
         metrics.register_switches(self._inventoried)
@@ -379,10 +363,6 @@ class BinaryReports:
 
     def name(self, sender: Sender) -> str:
         return self._senders.name(sender)
-
-    def drop_counts(self) -> Mapping[DropPlace, int]:
-        with self._counting:
-            return dict(self._drops)
 
     def decode(
         self,
@@ -440,13 +420,11 @@ class BinaryReports:
         )
         for number, reason, count in zip(*where.tolist(), times.tolist(), strict=True):
             at = batch.sites[number]
-            place = DropPlace(at.switch, at.egress_port, at.queue, reason)
-            with self._counting:
-                if place not in self._drops and len(self._drops) >= MOST_DROP_PLACES:
-                    place = _ELSEWHERE
-                self._drops[place] += count
+            if len(self._drop_places) < MOST_DROP_PLACES:
+                self._drop_places.add((at.switch, at.egress_port, at.queue, reason))
+            known = (at.switch, at.egress_port, at.queue, reason) in self._drop_places
             queue = UNKNOWN if at.queue is None else str(at.queue)
-            if place is _ELSEWHERE and at.switch not in self._inventoried:
+            if not known and at.switch not in self._inventoried:
                 queue = OTHERS
             self._metrics.drops.labels(self._metrics.label(at.switch or UNKNOWN), queue).inc(count)
 

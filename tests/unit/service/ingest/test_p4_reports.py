@@ -17,7 +17,6 @@ from service.ingest.p4_reports import (
     MOST_SENDERS,
     MOST_UNTUNED,
     BinaryReports,
-    DropPlace,
     UntunedDevices,
 )
 from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
@@ -81,11 +80,8 @@ def test_a_batch_is_what_a_window_takes_and_drops_are_not_in_it() -> None:
     decoded = made.reports.decode([payload], 1_000)
     assert (len(decoded.batch), decoded.aside, decoded.errors) == (2, 3, ())
     assert decoded.batch.queue_bytes.tolist() == [800.0, 800.0]
-    assert made.reports.drop_counts() == {
-        DropPlace("leaf1", "17", 3, 71): 2,
-        DropPlace("leaf1", "17", 4, 9): 1,
-    }
     assert made.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue="3") == 2
+    assert made.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue="4") == 1
 
 
 def test_each_sender_counts_for_itself_and_a_late_datagram_is_lost_no_more() -> None:
@@ -216,10 +212,9 @@ def test_places_of_drops_are_bounded() -> None:
         for at in range(MOST_DROP_PLACES // 100 + 1)
     ]
     made.reports.decode(every, 0)
-    counts = made.reports.drop_counts()
-    assert len(counts) == MOST_DROP_PLACES + 1
-    assert sum(counts.values()) == 100 * len(every)
-    assert counts[DropPlace(None, None, None, -1)] == 100 * len(every) - MOST_DROP_PLACES
+    assert len(made.reports._drop_places) == MOST_DROP_PLACES
+    for queue in range(100):
+        assert made.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue=f"{queue}") == len(every)
 
 
 def test_nothing_is_lost_where_nothing_came() -> None:
@@ -239,7 +234,6 @@ def test_counts_may_be_asked_while_others_come_in() -> None:
             while not ended.is_set():
                 assert all(count.received for count in made.reports.sequence_counts().values())
                 assert made.reports.untuned is not None
-                assert made.reports.drop_counts() == {}
         except BaseException as error:
             failures.append(error)
 
@@ -292,7 +286,7 @@ def test_the_published_vectors(caplog: pytest.LogCaptureFixture) -> None:
     made = Made(devices=Devices({0x0A000001: "leaf1"}))
     decoded = made.reports.decode(list(PAYLOADS.values()), 0)
     assert (len(decoded.batch), decoded.aside, decoded.errors) == (8, 2, ())
-    assert made.reports.drop_counts() == {DropPlace("leaf1", None, 3, 71): 2}
+    assert made.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue="3") == 2
     assert made.reports.untuned == ("1", "2", "3", "4", "leaf1")
 
 
