@@ -15,6 +15,7 @@ from fastapi import Depends, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from api import problems
@@ -366,8 +367,8 @@ def create_app(
         page,
     ):
         app.include_router(routes.router)
-    app.mount("/assets", page.assets(), name="assets")
-    app.mount("/docs/assets", page.reference_assets(), name="reference")
+    app.mount("/assets", StaticFiles(directory=page.dashboard()), name="assets")
+    app.mount("/docs/assets", StaticFiles(directory=page.reference()), name="reference")
     return app
 
 

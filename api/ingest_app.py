@@ -10,16 +10,15 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 from api.admission import Ports, encoding_of, media_type_of, received
 from api.app import Application
-from api.deps import Requires
+from api.deps import PostsTelemetry, Reads
+from api.routes.health import get_health
 from service.auth.access import Access
-from service.documents.admin import HealthDocument, ReadinessDocument
+from service.documents.admin import ReadinessDocument
 from service.documents.telemetry import IngestDocument
 from service.events import Clocks
 from service.ingest.process import IngestProcess
 from settings.errors import ApiError
 from settings.model import Settings
-from settings.security import Caller
-from settings.version import ecntwin_version
 
 
 def create_ingest_app(settings: Settings, process: IngestProcess) -> FastAPI:
@@ -56,13 +55,11 @@ def _process(request: Request) -> IngestProcess:
 
 _router = APIRouter()
 _ProcessDep = Annotated[IngestProcess, Depends(_process)]
-_PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
-_Reads = Annotated[Caller, Depends(Requires("read"))]
 
 
 @_router.post("/v1/telemetry/int", status_code=202, summary="Post INT reports")
 async def post_int_reports(
-    request: Request, process: _ProcessDep, caller: _PostsTelemetry, port: Ports = ()
+    request: Request, process: _ProcessDep, caller: PostsTelemetry, port: Ports = ()
 ) -> IngestDocument:
     """INT reports in every format of the service; decoded here and forwarded."""
     async with received(process.intake, request) as body:
@@ -70,10 +67,7 @@ async def post_int_reports(
         return await process.ingest(decode, body=body)
 
 
-@_router.get("/healthz", summary="Is the process alive")
-async def get_health() -> HealthDocument:
-    """200 while the process answers."""
-    return HealthDocument(status="ok", version=ecntwin_version())
+_router.get("/healthz", summary="Is the process alive")(get_health)
 
 
 @_router.get(
@@ -94,7 +88,7 @@ async def get_ready(process: _ProcessDep, response: Response) -> ReadinessDocume
     response_class=Response,
     response_description="Prometheus text or OpenMetrics, whichever is accepted.",
 )
-async def get_metrics(request: Request, process: _ProcessDep, caller: _Reads) -> Response:
+async def get_metrics(request: Request, process: _ProcessDep, caller: Reads) -> Response:
     """Prometheus metrics."""
     text, media_type = process.metrics.exposition(request.headers.get("accept", ""))
     return Response(text, media_type=media_type)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from fastapi import APIRouter
 from starlette.responses import FileResponse
-from starlette.staticfiles import StaticFiles
 
 # ``api.admission`` adds the content security policy: scripts and styles from here only.
 router = APIRouter(include_in_schema=False)
@@ -27,16 +26,6 @@ def dashboard() -> Path:
 
 def reference() -> Path:
     return _folder("reference")
-
-
-def assets() -> StaticFiles:
-    """The page's files, at ``/assets``."""
-    return StaticFiles(directory=dashboard())
-
-
-def reference_assets() -> StaticFiles:
-    """The reference's files, at ``/docs/assets``."""
-    return StaticFiles(directory=reference())
 
 
 @router.get("/")
