@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, select, update
 
 from store.tables import gains, upsert
 
@@ -52,11 +52,3 @@ def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) 
         .limit(limit)
     )
     return [GainRow(*row) for row in connection.execute(query)]
-
-
-def prune(connection: Connection, *, before_ns: int, most: int) -> None:
-    """Removes the ``most`` oldest from before a time."""
-    last = select(gains.c.at_ns).where(gains.c.at_ns < before_ns).order_by(gains.c.at_ns).limit(most)
-    until_ns = connection.scalar(select(func.max(last.subquery().c.at_ns)))
-    if until_ns is not None:
-        connection.execute(delete(gains).where(gains.c.at_ns <= until_ns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, case, delete, func, select
+from sqlalchemy import Connection, case, func, select
 
 from store.tables import residuals, upsert
 
@@ -71,17 +71,3 @@ def by_day(connection: Connection, *, since_ns: int, until_ns: int) -> list[DayR
         .order_by("day")
     )
     return [DayRow(int(row[0]), row[1], int(row[2]), *row[3:]) for row in connection.execute(query)]
-
-
-def prune(connection: Connection, *, before_ns: int, most: int) -> None:
-    """Removes the ``most`` oldest from before a time."""
-    last = (
-        select(residuals.c.at_ns)
-        .where(residuals.c.at_ns < before_ns)
-        .order_by(residuals.c.at_ns)
-        .limit(most)
-        .subquery()
-    )
-    until_ns = connection.scalar(select(func.max(last.c.at_ns)))
-    if until_ns is not None:
-        connection.execute(delete(residuals).where(residuals.c.at_ns <= until_ns))

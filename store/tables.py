@@ -20,6 +20,9 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    delete,
+    func,
+    select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
@@ -200,6 +203,14 @@ def upsert_from(
     insert = _insert(connection, table)
     insert = insert.from_select(list(columns), rows)
     return _replacing(insert, table)
+
+
+def prune_oldest(connection: Connection, at_ns: Column[int], *, before_ns: int, most: int) -> None:
+    """Removes the ``most`` oldest rows of a table from before a time, by its column ``at_ns``."""
+    last = select(at_ns).where(at_ns < before_ns).order_by(at_ns).limit(most).subquery()
+    until_ns = connection.scalar(select(func.max(last.c[0])))
+    if until_ns is not None:
+        connection.execute(delete(at_ns.table).where(at_ns <= until_ns))
 
 
 def insert_once(connection: Connection, table: Table, key: str) -> PostgresInsert | SqliteInsert:

@@ -50,6 +50,11 @@ class Span:
     def length_s(self) -> float:
         return (self.until_ns - self.since_ns) / NS_PER_S
 
+    @property
+    def bounds(self) -> dict[str, int]:
+        """As queries take it."""
+        return {"since_ns": self.since_ns, "until_ns": self.until_ns}
+
 
 class HistoryReader:
     """``steps``: those of the queue history (None: not kept); ``window_s``: the length of the window."""
@@ -126,36 +131,26 @@ class HistoryReader:
     async def residuals(self, span: Span, limit: int, *, held_beyond: float) -> ResidualsDocument:
         """The newest of that span; beyond ``held_beyond`` nothing is pushed. Raises ``UnavailableError``."""
         rows = await self._database.read(
-            lambda connection: residual_rows.listed(
-                connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
-            )
+            lambda connection: residual_rows.listed(connection, **span.bounds, limit=limit)
         )
         return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
     async def advice(self, span: Span) -> AdviceDocument:
         """Day by day what the rounds of that span advised. Raises ``UnavailableError``."""
-        rows = await self._database.read(
-            lambda connection: residual_rows.by_day(
-                connection, since_ns=span.since_ns, until_ns=span.until_ns
-            )
-        )
+        rows = await self._database.read(lambda connection: residual_rows.by_day(connection, **span.bounds))
         return AdviceDocument(days=[AdviceDayDocument.of(row) for row in rows])
 
     async def gains(self, span: Span, limit: int) -> GainsDocument:
         """Of the rollouts that began in that span, the newest first. Raises ``UnavailableError``."""
         rows = await self._database.read(
-            lambda connection: gain_rows.listed(
-                connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
-            )
+            lambda connection: gain_rows.listed(connection, **span.bounds, limit=limit)
         )
         return GainsDocument(gains=[RolloutGainDocument.of(row) for row in rows])
 
     async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
         """The alarms of that span, the last raised first. Raises ``UnavailableError``."""
         rows = await self._database.read(
-            lambda connection: alarm_rows.listed(
-                connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
-            )
+            lambda connection: alarm_rows.listed(connection, **span.bounds, limit=limit)
         )
         return PastAlarmsDocument(alarms=[PastAlarmDocument.of(self._alarms.current(row)) for row in rows])
 

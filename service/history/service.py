@@ -18,11 +18,11 @@ from service.ingest.window_owner import LatestState, WindowOwner
 from service.tuning.round import RoundResult
 from settings.model import Settings
 from settings.sections import DAY_S, Steps
-from store import alarm_rows, gain_rows, residual_rows
+from store import alarm_rows, residual_rows
 from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.residual_rows import ResidualRow
-from store.tables import NAME_LENGTH
+from store.tables import NAME_LENGTH, gains, prune_oldest, residuals
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState
@@ -262,12 +262,9 @@ class History:
             partial(alarm_rows.prune, ended_before_ns=before_ns, keep=self._most_alarms, most=PRUNED_AT_ONCE),
             key="prune alarms",
         )
-        self._recorder.put(
-            partial(residual_rows.prune, before_ns=before_ns, most=PRUNED_AT_ONCE), key="prune residuals"
-        )
-        self._recorder.put(
-            partial(gain_rows.prune, before_ns=before_ns, most=PRUNED_AT_ONCE), key="prune gains"
-        )
+        for table in (residuals, gains):
+            old = partial(prune_oldest, at_ns=table.c.at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
+            self._recorder.put(old, key=f"prune {table.name}")
 
     async def _prune_forever(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from store.database import Database
 from store.gain_rows import GainRow
 from store.queue_rows import PortStep
 from store.residual_rows import ResidualRow
-from store.tables import pulse
+from store.tables import gains, prune_oldest, pulse, residuals
 
 S = 1_000_000_000
 T = 1_767_225_600 * S
@@ -102,9 +102,9 @@ def test_residuals_are_one_a_time_the_newest_first_and_pruned(database: Database
 
     assert found(0, 9) == ["r3", "r2", "again", "r0"]
     assert (found(1, 3), found(0, 9, 1)) == (["r2", "again"], ["r3"])
-    database.write_now(lambda one: residual_rows.prune(one, before_ns=T + 3 * S, most=2))
+    database.write_now(lambda one: prune_oldest(one, residuals.c.at_ns, before_ns=T + 3 * S, most=2))
     assert found(0, 9) == ["r3", "r2"]
-    database.write_now(lambda one: residual_rows.prune(one, before_ns=T + 2 * S, most=2))
+    database.write_now(lambda one: prune_oldest(one, residuals.c.at_ns, before_ns=T + 2 * S, most=2))
     assert found(0, 9) == ["r3", "r2"]
 
 
@@ -148,7 +148,7 @@ def test_gains_are_one_a_rollout_the_newest_first_and_pruned(database: Database)
     changed = rows[1]._replace(predicted=0.2, measured=-0.05, measured_error=0.02, why="It paused.")
     assert database.read_now(lambda one: gain_rows.one(one, "r1")) == changed
     assert database.read_now(lambda one: gain_rows.one(one, "never")) is None
-    database.write_now(lambda one: gain_rows.prune(one, before_ns=T + 3 * S, most=2))
+    database.write_now(lambda one: prune_oldest(one, gains.c.at_ns, before_ns=T + 3 * S, most=2))
     assert ids(0, 9) == ["r3", "r2"]
-    database.write_now(lambda one: gain_rows.prune(one, before_ns=T + 2 * S, most=2))
+    database.write_now(lambda one: prune_oldest(one, gains.c.at_ns, before_ns=T + 2 * S, most=2))
     assert ids(0, 9) == ["r3", "r2"]
