@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import numpy as np
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from service.tuning.round import read_bytes
 from settings.errors import InputError
 from settings.inventory import load_reporting
+from settings.sections import TIME_UNITS
 from telemetry.decode.capture import address_text, is_capture, udp_datagrams
 from telemetry.decode.p4.assemble import NO_REASON, NO_VALUE, NOT_ROCE, NodesOf, P4Reports, ReportFlags
 from telemetry.decode.p4.decoder import P4Decoder
-from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
+from telemetry.decode.p4.devices import Devices, Occupancy, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.errors import DecodeError, ReportError
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportProblem
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportProblem
 from twin.errors import ParameterError
 from twin.units import BYTES, quantity
 
@@ -89,7 +90,7 @@ def decode(file: str, options: DecodeOptions) -> None:
         held_back += said[: _MOST_HELD_BACK - len(held_back)] if not n_reports else said
         if n_reports:
             for problem in held_back:
-                _say(problem)
+                sys.stderr.write(f"ecntwin: {problem}\n")
             held_back.clear()
         if not block:
             break
@@ -111,10 +112,6 @@ def _nodes(payloads: Sequence[_Payload], devices: Devices) -> NodesOf:
         return np.array([devices.sources.get(source, NO_VALUE) for source in sources], np.int64)
 
     return of
-
-
-def _say(problem: str) -> None:
-    sys.stderr.write(f"ecntwin: {problem}\n")
 
 
 def _payloads(data: bytes, options: DecodeOptions, problems: list[ReportProblem]) -> Iterator[_Payload]:
@@ -154,15 +151,14 @@ def _profile(options: DecodeOptions) -> UnitProfile | None:
             "bytes, cells:SIZE, packets:SIZE (SIZE such as 80 or 1KB) or unknown",
             "take it from the device's documentation",
         )
-    if options.time_unit not in _TIME_UNITS:
+    if options.time_unit not in TIME_UNITS:
         raise InputError(
-            "--time", repr(options.time_unit), f"one of {', '.join(_TIME_UNITS)}", "correct the option"
+            "--time", repr(options.time_unit), f"one of {', '.join(TIME_UNITS)}", "correct the option"
         )
-    return UnitProfile(_occupancy(kind), size, _TIME_UNITS[options.time_unit])
+    return UnitProfile(cast(Occupancy, kind), size, TIME_UNITS[options.time_unit])
 
 
 _MOST_SIZE_BYTES = 10**9
-_TIME_UNITS: dict[str, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
 
 
 def _size(text: str) -> int | None:
@@ -172,11 +168,6 @@ def _size(text: str) -> int | None:
         if value.is_integer() and 1 <= value < _MOST_SIZE_BYTES:
             return int(value)
     return None
-
-
-def _occupancy(kind: str) -> Occupancy:
-    units: Iterable[Occupancy] = get_args(Occupancy)
-    return next(unit for unit in units if unit == kind)
 
 
 def json_lines(reports: P4Reports) -> Iterator[bytes]:
@@ -191,7 +182,7 @@ def json_lines(reports: P4Reports) -> Iterator[bytes]:
     hops = _hops(reports)
     offset = batch.hop_offset.tolist()
     keys = [key._asdict() for key in batch.flow_keys]
-    flags = [_named(bits) for bits in range(16)]
+    flags = [[str(one.name).lower() for one in reversed(ReportFlags) if bits & one] for bits in range(16)]
     rows = zip(
         batch.ts_ns.tolist(),
         batch.flow.tolist(),
@@ -219,13 +210,11 @@ def json_lines(reports: P4Reports) -> Iterator[bytes]:
         yield encoder.encode(document)
 
 
-def _named(bits: int) -> list[str]:
-    return [str(flag.name).lower() for flag in reversed(ReportFlags) if bits & flag]
-
-
 def _hops(reports: P4Reports) -> list[dict[str, Any]]:
     batch = reports.batch
-    places = [_place(site) for site in batch.sites]
+    places = [
+        {name: value for name, value in site._asdict().items() if value is not None} for site in batch.sites
+    ]
     hops = []
     for site, depth, occupancy, begun, ended, mark, used in zip(
         batch.hop_site.tolist(),
@@ -252,7 +241,3 @@ def _hops(reports: P4Reports) -> list[dict[str, Any]]:
             hop["tx_utilisation"] = used
         hops.append(hop)
     return hops
-
-
-def _place(site: HopSite) -> dict[str, Any]:
-    return {name: value for name, value in site._asdict().items() if value is not None}

@@ -306,7 +306,7 @@ def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, 
     try:
         InventoryKeys.model_validate(document)
     except ValidationError as error:
-        raise _refused(error, source) from None
+        raise counted([_mistake(one, source) for one in in_order(error)]) from None
     defaults, profiles = document.get("defaults") or {}, document.get("profiles") or {}
     for name, said in document["switches"].items():
         where = f"{source} switches.{name}"
@@ -408,10 +408,6 @@ def _check_names(document: Mapping[str, Any], source: str) -> None:
 def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwise: str) -> str:
     near = get_close_matches(name, sorted(known), n=1)
     return f"did you mean {near[0]}?" if near else otherwise
-
-
-def _refused(error: ValidationError, source: str) -> SettingsError:
-    return counted([_mistake(one, source) for one in in_order(error)])
 
 
 def _mistake(error: ErrorDetails, source: str) -> Mistake:

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +120,11 @@ def read_text(path: Path, what: str) -> str:
 
 
 _SQLITE = "sqlite:///"
+_FILES = (
+    *("fabric.topology", "push.inventory", "search.dask_ca", "search.dask_certificate", "search.dask_key"),
+    *("server.tls_certificate", "server.tls_key", "server.tls_key_password_file", "server.tls_client_ca"),
+    "security.oidc.ca",
+)
 
 
 def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> Settings:
@@ -185,26 +189,13 @@ def _check_environment(environment: Mapping[str, str]) -> None:
 
 
 def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    for place, beside in (
-        (("fabric", "topology"), _file_beside),
-        (("push", "inventory"), _file_beside),
-        (("search", "dask_ca"), _file_beside),
-        (("search", "dask_certificate"), _file_beside),
-        (("search", "dask_key"), _file_beside),
-        (("storage", "url"), _database_beside),
-        (("server", "tls_certificate"), _file_beside),
-        (("server", "tls_key"), _file_beside),
-        (("server", "tls_key_password_file"), _file_beside),
-        (("server", "tls_client_ca"), _file_beside),
-        (("security", "oidc", "ca"), _file_beside),
-    ):
-        document = _replaced(document, place, partial(beside, folder=folder))
-    return document
+    """The document with relative files in it beginning at the folder."""
+    for name in _FILES:
+        document = _replaced(document, name.split("."), lambda text: str(folder / text))
+    return _replaced(document, ["storage", "url"], lambda text: _database_beside(text, folder))
 
 
-def _replaced(
-    document: dict[str, Any], place: tuple[str, ...], change: Callable[[str], str]
-) -> dict[str, Any]:
+def _replaced(document: dict[str, Any], place: list[str], change: Callable[[str], str]) -> dict[str, Any]:
     """The document with ``change`` made to the text at a place, if there is one."""
     content = document.get(place[0])
     if len(place) == 1:
@@ -212,10 +203,6 @@ def _replaced(
     if not isinstance(content, dict):
         return document
     return document | {place[0]: _replaced(content, place[1:], change)}
-
-
-def _file_beside(name: str, folder: Path) -> str:
-    return str(folder / name)
 
 
 def _database_beside(url: str, folder: Path) -> str:

@@ -4,21 +4,22 @@ there.
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from settings.sections import (
+    DAY_S,
     AlarmSettings,
-    BackendSettings,
     ConditionSettings,
     CounterPollSettings,
-    HistorySettings,
     IntSettings,
     Section,
+    Steps,
     UdpSettings,
 )
 from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
@@ -37,6 +38,10 @@ from twin.watermark import Watermark, WatermarkBounds
 ENV_DELIMITER = "__"
 MEBIBYTE = 1 << 20
 IN_MEMORY = "memory"
+
+Length = Annotated[int, Field(ge=2, le=86_400)]
+Days = Annotated[float, Field(gt=0, le=36_500)]
+_SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
 _WINDOW = WindowSettings()
 _SEARCH = SearchSettings()
@@ -184,7 +189,7 @@ class IncumbentSettings(Section):
     switches: dict[str, WatermarkSettings] = Field(default_factory=dict)
 
 
-class SearchSection(BackendSettings):
+class SearchSection(Section):
     """What a round spends: candidates, worker processes (None: one a core), seed, and the operator's weights.
 
     ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a
@@ -208,6 +213,13 @@ class SearchSection(BackendSettings):
     here. See docs/operate/scaling.md.
     """
 
+    backend: Literal["processes", "dask"] = "processes"
+    dask_scheduler: str | None = None
+    dask_ca: Path | None = None
+    dask_certificate: Path | None = None
+    dask_key: Path | None = None
+    dask_timeout_s: float = Field(default=10.0, gt=0)
+    dask_silence_s: float = Field(default=300.0, gt=0)
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
     narrowed: int = Field(default=_SEARCH.narrowed, ge=0, le=100_000)
     workers: int | None = Field(default=None, ge=2)
@@ -222,6 +234,26 @@ class SearchSection(BackendSettings):
     second_opinion_seeds: int = Field(default=_SEARCH.second_seeds, ge=1, le=100)
     second_opinion_packet_hops: int = Field(default=_SEARCH.second_packet_hops, ge=1)
     second_opinion_margin: float = Field(default=_SEARCH.second_margin, ge=0)
+
+    @field_validator("dask_scheduler")
+    @classmethod
+    def _is_the_address_of_a_scheduler(cls, text: str | None) -> str | None:
+        found = None if text is None else _SCHEDULER.fullmatch(text)
+        if text is not None and (found is None or not 0 < int(found[3]) <= 65_535):
+            raise ValueError("it is tcp://host:port, or tls://host:port")
+        return text
+
+    @model_validator(mode="after")
+    def _the_cluster_can_be_found(self) -> Self:
+        if self.backend == "dask" and self.dask_scheduler is None:
+            raise ValueError("backend dask needs dask_scheduler, such as tcp://127.0.0.1:8786")
+        files = (self.dask_ca, self.dask_certificate, self.dask_key)
+        tls = self.dask_scheduler is not None and self.dask_scheduler.startswith("tls:")
+        if tls and None in files:
+            raise ValueError("a scheduler at tls:// needs dask_ca, dask_certificate and dask_key")
+        if not tls and any(files):
+            raise ValueError("dask_ca, dask_certificate and dask_key go with a scheduler at tls://")
+        return self
 
     @field_validator("second_opinion", mode="before")
     @classmethod
@@ -342,7 +374,7 @@ class RolloutSettings(Section):
     throughput_limit: float = Field(default=0.5, ge=0, le=1)
 
 
-class StorageSettings(HistorySettings):
+class StorageSettings(Section):
     """The database, as a URL: ``sqlite:///ecntwin.db`` is a file beside the settings file,
     ``postgresql://ecntwin@db.example/ecntwin`` a PostgreSQL. ``memory`` ends with the service. None:
     ``ecntwin.db`` in the user's state folder.
@@ -355,10 +387,30 @@ class StorageSettings(HistorySettings):
     seconds, a multiple of the one before, for how many days it is kept.
     """
 
+    history_step_s: int | None = Field(default=10, ge=1, le=3_600)
+    history_keep_days: Days = 1.0
+    history_coarser: dict[Length, Days] = Field(default={60: 14.0, 600: 400.0})
     url: str | None = None
     keep_recommendations: int = Field(default=5_000, ge=1)
     keep_days: float = Field(default=400.0, gt=0)
     keep_audit_days: float = Field(default=400.0, gt=0)
+
+    @model_validator(mode="after")
+    def _are_steps(self) -> Self:
+        before_s, before_days = self.history_step_s, self.history_keep_days
+        for step_s, days in sorted(self.history_coarser.items()) if before_s else ():
+            if before_s and (step_s <= before_s or step_s % before_s):
+                raise ValueError(
+                    f"history_coarser {step_s} is not made of whole steps of {before_s} s; give multiples, "
+                    "such as 10, 60 and 600"
+                )
+            if days < before_days:
+                raise ValueError(
+                    f"history_coarser keeps {step_s} s for {days:g} days and the finer {before_s} s for "
+                    f"{before_days:g}; keep the coarser for as long at least"
+                )
+            before_s, before_days = step_s, days
+        return self
 
     @field_validator("url")
     @classmethod
@@ -372,6 +424,13 @@ class StorageSettings(HistorySettings):
     def database(self) -> str | None:
         """The URL; None for one in memory."""
         return None if self.url == IN_MEMORY else self.url
+
+    def steps(self) -> Steps | None:
+        """None: no history is written."""
+        if self.history_step_s is None:
+            return None
+        given = {self.history_step_s: self.history_keep_days, **self.history_coarser}
+        return Steps({step_s: given[step_s] * DAY_S for step_s in sorted(given)})
 
 
 class LogSettings(Section):

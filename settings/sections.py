@@ -1,13 +1,11 @@
-"""Sections of the settings: UDP, counters, binary INT reports, search backend, alarms and history."""
+"""Sections of the settings: UDP, counters, binary INT reports, alarms and the fabric's condition."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import (
@@ -196,39 +194,6 @@ class CounterPollSettings(Section):
         return CounterSettings(max_series=self.max_series)
 
 
-_SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
-
-
-class BackendSettings(Section):
-    backend: Literal["processes", "dask"] = "processes"
-    dask_scheduler: str | None = None
-    dask_ca: Path | None = None
-    dask_certificate: Path | None = None
-    dask_key: Path | None = None
-    dask_timeout_s: float = Field(default=10.0, gt=0)
-    dask_silence_s: float = Field(default=300.0, gt=0)
-
-    @field_validator("dask_scheduler")
-    @classmethod
-    def _is_the_address_of_a_scheduler(cls, text: str | None) -> str | None:
-        found = None if text is None else _SCHEDULER.fullmatch(text)
-        if text is not None and (found is None or not 0 < int(found[3]) <= 65_535):
-            raise ValueError("it is tcp://host:port, or tls://host:port")
-        return text
-
-    @model_validator(mode="after")
-    def _the_cluster_can_be_found(self) -> Self:
-        if self.backend == "dask" and self.dask_scheduler is None:
-            raise ValueError("backend dask needs dask_scheduler, such as tcp://127.0.0.1:8786")
-        files = (self.dask_ca, self.dask_certificate, self.dask_key)
-        tls = self.dask_scheduler is not None and self.dask_scheduler.startswith("tls:")
-        if tls and None in files:
-            raise ValueError("a scheduler at tls:// needs dask_ca, dask_certificate and dask_key")
-        if not tls and any(files):
-            raise ValueError("dask_ca, dask_certificate and dask_key go with a scheduler at tls://")
-        return self
-
-
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
 
 _IT_IS = Rule(warning=1.0, critical=None, hold_s=0.0, clear_s=0.0)
@@ -372,44 +337,8 @@ class Steps:
         return Chosen(coarsest_s, coarsest_s * max(int(together), 1))
 
 
-Length = Annotated[int, Field(ge=2, le=86_400)]
-Days = Annotated[float, Field(gt=0, le=36_500)]
-
-
-class HistorySettings(Section):
-    """History part of ``StorageSettings``."""
-
-    history_step_s: int | None = Field(default=10, ge=1, le=3_600)
-    history_keep_days: Days = 1.0
-    history_coarser: dict[Length, Days] = Field(default={60: 14.0, 600: 400.0})
-
-    @model_validator(mode="after")
-    def _are_steps(self) -> Self:
-        before_s, before_days = self.history_step_s, self.history_keep_days
-        for step_s, days in sorted(self.history_coarser.items()) if before_s else ():
-            if before_s and (step_s <= before_s or step_s % before_s):
-                raise ValueError(
-                    f"history_coarser {step_s} is not made of whole steps of {before_s} s; give multiples, "
-                    "such as 10, 60 and 600"
-                )
-            if days < before_days:
-                raise ValueError(
-                    f"history_coarser keeps {step_s} s for {days:g} days and the finer {before_s} s for "
-                    f"{before_days:g}; keep the coarser for as long at least"
-                )
-            before_s, before_days = step_s, days
-        return self
-
-    def steps(self) -> Steps | None:
-        """None: no history is written."""
-        if self.history_step_s is None:
-            return None
-        given = {self.history_step_s: self.history_keep_days, **self.history_coarser}
-        return Steps({step_s: given[step_s] * DAY_S for step_s in sorted(given)})
-
-
 TimeWord = Literal["ns", "us", "2^-32s"]
-TIME_UNITS: dict[TimeWord, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
+TIME_UNITS: Mapping[str, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
 _SIZES: tuple[tuple[Occupancy, str], ...] = (("cells", "cell_bytes"), ("packets", "packet_bytes"))
 
 DomainId = Annotated[int, Field(ge=1, le=65_535)]

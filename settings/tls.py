@@ -7,7 +7,7 @@ import ssl
 from contextvars import ContextVar
 from pathlib import Path
 
-from settings.errors import ApiError, InputError, SettingsError
+from settings.errors import InputError, SettingsError
 from settings.validation import CA_VARIABLE, CLIENT_CERTIFICATE_VARIABLE
 
 
@@ -70,7 +70,7 @@ def client_context(url: str) -> ssl.SSLContext | bool:
         if shown := os.environ.get(CLIENT_CERTIFICATE_VARIABLE):
             _show(made, Path(shown))
     except SettingsError as error:
-        raise _of_a_command(error) from error
+        raise InputError(error.where, error.received, error.rule, error.remedy) from error
     return made
 
 
@@ -85,7 +85,3 @@ def _show(context: ssl.SSLContext, path: Path) -> None:
             "it holds a certificate and its key in PEM",
             "put both into one file",
         ) from error
-
-
-def _of_a_command(error: ApiError) -> InputError:
-    return InputError(error.where, error.received, error.rule, error.remedy)

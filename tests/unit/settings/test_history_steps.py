@@ -7,26 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from settings.sections import DAY_S, RANKED_BY, Chosen, HistorySettings, Steps
+from settings.model import StorageSettings
+from settings.sections import DAY_S, RANKED_BY, Chosen, Steps
 
 USUAL = Steps({10: DAY_S, 60: 14 * DAY_S, 600: 400 * DAY_S})
 
 
 def test_the_usual_settings_are_three_lengths_each_made_of_the_one_before() -> None:
-    steps = HistorySettings().steps()
+    steps = StorageSettings().steps()
     assert steps == USUAL
     assert (steps.finest_s, list(steps.folds), steps.longest_s) == (10, [(10, 60), (60, 600)], 400 * DAY_S)
 
 
 def test_the_order_in_which_lengths_are_given_means_nothing() -> None:
-    given_last = HistorySettings(history_coarser={600: 400.0, 60: 14.0}).steps()
+    given_last = StorageSettings(history_coarser={600: 400.0, 60: 14.0}).steps()
     assert given_last is not None
     assert list(given_last.keep_s) == [10, 60, 600]
 
 
 def test_none_writes_nothing_and_no_coarser_ones_are_well() -> None:
-    assert HistorySettings(history_step_s=None).steps() is None
-    alone = HistorySettings(history_step_s=5, history_coarser={}).steps()
+    assert StorageSettings(history_step_s=None).steps() is None
+    alone = StorageSettings(history_step_s=5, history_coarser={}).steps()
     assert alone == Steps({5: DAY_S})
     assert alone.chosen(span_s=100.0, age_s=100.0, most=3) == Chosen(5, 35)
 
@@ -46,7 +47,7 @@ def test_none_writes_nothing_and_no_coarser_ones_are_well() -> None:
 )
 def test_settings_that_make_no_steps_are_refused(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
-        HistorySettings.model_validate(wrong)
+        StorageSettings.model_validate(wrong)
 
 
 @pytest.mark.parametrize(
