@@ -23,9 +23,11 @@ from cli.output import (
     NONE,
     console,
     headed_table,
+    list_text,
     print_json,
     print_line,
     shown_progress,
+    watermark_cells,
     watermark_text,
 )
 from service.adapter_check import Answer, Made, check_inventory, make_adapters, read_all
@@ -42,7 +44,6 @@ from store.connection import place_of
 from switches.device import Device
 from switches.registry import AdapterRegistry
 from twin.search.round import Progress
-from twin.units import bytes_text, percent_text
 from twin.watermark import Watermark
 
 _PLACES_NAMED = 3
@@ -64,8 +65,7 @@ def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
             where, _, rest = problem.partition(": ")
         groups.setdefault(rest, []).append(where)
     for rest, places in groups.items():
-        more = len(places) - _PLACES_NAMED
-        place = ", ".join(places[:_PLACES_NAMED]) + (f" and {more} more" if more > 0 else "")
+        place = list_text(places, _PLACES_NAMED)
         yield Text.assemble(("✗ ", "red"), (place, "bold"), f": {rest}" if rest else "")
 
 
@@ -108,7 +108,7 @@ def switches_table(document: InventoryReadDocument) -> Table:
             *_running(one),
             _queues(one),
             _drift(one),
-            _clock(one.read_at) if one.read_at else NONE,
+            datetime.fromisoformat(one.read_at).astimezone().strftime("%H:%M:%S") if one.read_at else NONE,
         )
     return table
 
@@ -141,14 +141,9 @@ def reason_lines(document: InventoryReadDocument) -> Iterator[Text]:
 
 
 def _running(one: ReadSwitchDocument) -> tuple[str | Text, str, str]:
-    if one.running is None:
-        off = bool(one.queues)
-        return Text("ECN off", "yellow") if off else NONE, NONE, NONE
-    return (
-        bytes_text(one.running.kmin_bytes),
-        bytes_text(one.running.kmax_bytes),
-        percent_text(one.running.pmax),
-    )
+    if one.running is None and one.queues:
+        return Text("ECN off", "yellow"), NONE, NONE
+    return watermark_cells(one.running)
 
 
 def _queues(one: ReadSwitchDocument) -> str | Text:
@@ -158,10 +153,6 @@ def _queues(one: ReadSwitchDocument) -> str | Text:
     if not differ:
         return f"{len(one.queues)}"
     return Text(f"{len(one.queues)}, {differ} differ{'s' if differ == 1 else ''}", "yellow")
-
-
-def _clock(read_at: str) -> str:
-    return datetime.fromisoformat(read_at).astimezone().strftime("%H:%M:%S")
 
 
 def _drift(one: ReadSwitchDocument) -> str | Text:

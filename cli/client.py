@@ -25,6 +25,14 @@ def checked_token(text: str | None) -> str | None:
     raise InputError(TOKEN_VARIABLE, None, "a token is printable ASCII", "give the token alone")
 
 
+def checked_url(text: str, option: str) -> str:
+    """The URL of a server; raises ``InputError`` naming the option."""
+    try:
+        return server_url(text)
+    except ValueError as error:
+        raise InputError(option, repr(text), str(error), "give such as http://127.0.0.1:8080") from None
+
+
 PATIENCE_S = 60.0
 CONNECT_S = 5.0
 SILENCE_S = 40.0  # the service sends a keep-alive every 15 s
@@ -119,12 +127,7 @@ class ServiceClient:
     @classmethod
     def at(cls, url: str, *, patience_s: float = PATIENCE_S) -> Self:
         """A client of ``--url`` with the token of the environment; raises ``InputError``."""
-        try:
-            checked = server_url(url)
-        except ValueError as error:
-            raise InputError(
-                f"--url (or {URL_VARIABLE})", repr(url), str(error), "give such as http://127.0.0.1:8080"
-            ) from None
+        checked = checked_url(url, f"--url (or {URL_VARIABLE})")
         return cls(checked, token=checked_token(os.environ.get(TOKEN_VARIABLE)), patience_s=patience_s)
 
     def __enter__(self) -> Self:
@@ -139,7 +142,7 @@ class ServiceClient:
     def get(
         self,
         path: str,
-        query: Mapping[str, str | int | bool] | None = None,
+        query: Query | None = None,
         *,
         also: HTTPStatus | None = None,
     ) -> Answer:

@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.server import options
-from cli.client import ServiceClient, checked_token
+from cli.client import ServiceClient, checked_token, checked_url
 from cli.options import SERVICE
 from cli.output import configure_logging, console, print_json
 from cli.watch import EventLines
@@ -40,7 +40,7 @@ from lab.runner import Binary, Runner
 from lab.setup import LabOptions, lab_parts
 from settings.errors import AwayError, InputError
 from settings.model import ServerSettings
-from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, is_loopback, server_url
+from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, is_loopback
 from twin.packet.fabric import Fabric
 from twin.units import bytes_text, duration_text
 from twin.watermark import Watermark
@@ -204,7 +204,7 @@ class LabRun:
 
 def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
     """Runs until the simulated time is over or a signal (exit 0), or until the service refuses (exit 2)."""
-    host, port = listen_address(run.listen)
+    host, port = host_and_port("--listen", run.listen, least=0, such_as="127.0.0.1:9000")
     if run.pace is not None and not 0 < run.pace < math.inf:
         raise InputError(
             "--pace",
@@ -255,7 +255,7 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
         epoch_ns = EPOCH_NS if run.stepwise else time.time_ns()
     poster, token, url = None, None, None
     if run.post_to is not None:
-        token, url = checked_token(os.environ.get(TOKEN_VARIABLE)), checked_url(run.post_to)
+        token, url = checked_token(os.environ.get(TOKEN_VARIABLE)), checked_url(run.post_to, "--post-to")
         poster = Poster(url, token=token, compressed=run.compressed)
     binary = None
     if run.int_udp is not None:
@@ -297,23 +297,12 @@ def write_inventory(options: LabOptions, run: LabRun, path: Path) -> None:
     console().print(f"Wrote {len(plan.switches)} switches to {path}: what a service takes as push.inventory.")
 
 
-def listen_address(text: str) -> tuple[str, int]:
-    return host_and_port("--listen", text, least=0, such_as="127.0.0.1:9000")
-
-
 def host_and_port(option: str, text: str, *, least: int, such_as: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not least <= int(port) <= 65_535:
         free = ", port 0 taking a free one" if least == 0 else f", a port from {least} to 65535"
         raise InputError(option, repr(text), f"it is HOST:PORT{free}", f"give such as {such_as}")
     return host.strip("[]"), int(port)
-
-
-def checked_url(text: str) -> str:
-    try:
-        return server_url(text)
-    except ValueError as error:
-        raise InputError("--post-to", repr(text), str(error), "give such as http://127.0.0.1:8080") from None
 
 
 class _Server(uvicorn.Server):

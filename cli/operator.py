@@ -16,7 +16,7 @@ MOST_COMPLETED = 20
 
 def recommendation_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The newest recommendations, each with its status and reason."""
-    return _newest(ctx, incomplete, "recommendations", _status, candidates=False)
+    return _newest(ctx, incomplete, "recommendations", "{status}: {why}", candidates=False)
 
 
 def pending_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -26,18 +26,15 @@ def pending_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def rollout_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The newest rollouts, each with its phase."""
-    return _newest(ctx, incomplete, "rollouts", lambda one: one["phase"].replace("_", " "), fields="id,phase")
-
-
-def _status(one: dict[str, Any]) -> str:
-    return f"{one['status']}: {one['why']}"
+    found = _newest(ctx, incomplete, "rollouts", "{phase}", fields="id,phase")
+    return [(rollout, phase.replace("_", " ")) for rollout, phase in found]
 
 
 def _newest(
     ctx: typer.Context,
     incomplete: str,
     kind: str,
-    label: Callable[[dict[str, Any]], str],
+    label: str,
     **query: bool | str,
 ) -> list[tuple[str, str]]:
     """Ids that begin so and their labels; none where the service does not answer: shells show no errors."""
@@ -47,7 +44,7 @@ def _newest(
     try:
         with ServiceClient.at(ctx.params.get("url") or SERVICE, patience_s=COMPLETION_S) as service:
             found = service.get(f"/v1/{kind}", {"limit": MOST_COMPLETED, **query}).document()[kind]
-        return [(one["id"], label(one)) for one in found if one["id"].startswith(incomplete)]
+        return [(one["id"], label.format(**one)) for one in found if one["id"].startswith(incomplete)]
     except (ApiError, LookupError, TypeError):
         return []
 

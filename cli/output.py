@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 import typer
@@ -29,8 +29,13 @@ from twin.errors import SearchError, TwinError
 from twin.units import bytes_text, percent_text
 
 if TYPE_CHECKING:
+    from cli.answers import MarkAnswer
     from cli.client import Answer
+    from service.documents.predictions import WatermarkDocument
     from twin.search.round import Progress
+    from twin.watermark import Watermark
+
+    Mark = Watermark | WatermarkDocument | MarkAnswer
 
 _WIDE = 200
 
@@ -222,17 +227,6 @@ def screen_for_asking() -> Console:
 
 NONE = "–"
 WIDE = 120  # columns from which tables show more
-
-
-class Mark(Protocol):
-    """Any watermark: domain value, document or answer."""
-
-    @property
-    def kmin_bytes(self) -> int: ...
-    @property
-    def kmax_bytes(self) -> int: ...
-    @property
-    def pmax(self) -> float: ...
 
 
 def watermark_text(mark: Mark) -> str:

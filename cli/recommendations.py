@@ -133,7 +133,9 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
             style = "yellow" if label in ("expired", "blocked", "held back", "caution") else ""
             lines.add_row(label, Text(sentence, style))
     if found.changes:
-        step = "" if found.staged in (None, _mark(found)) else " (a step towards it)"
+        mark = found.recommendation
+        whole = found.staged in (None, MarkAnswer(mark.kmin_bytes, mark.kmax_bytes, mark.pmax))
+        step = "" if whole else " (a step towards it)"
         lines.add_row("would set", f"{watermark_text(found.wanted)}{step}")
         lines.add_row("on", list_text(found.switches, 12) or NONE)
     if found.rollout is not None:
@@ -144,11 +146,6 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         yield candidates_table(found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide)
     if found.status == "pending" and not found.blocked:
         yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
-
-
-def _mark(found: RecommendationAnswer) -> object:
-    mark = found.recommendation
-    return None if found.staged is None else type(found.staged)(mark.kmin_bytes, mark.kmax_bytes, mark.pmax)
 
 
 def _decision(found: RecommendationAnswer) -> Text:

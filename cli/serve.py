@@ -21,17 +21,17 @@ from api.certificates import ServerTls
 from api.deps import check_host
 from api.ingest_app import create_ingest_app
 from api.server import ListeningServer
-from cli.client import checked_token
+from cli.client import checked_token, checked_url
 from cli.output import configure_logging
 from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
 from service.domain import load_topology
 from service.ingest.process import IngestProcess
-from settings.errors import InputError, SettingsError, UnavailableError
+from settings.errors import SettingsError, UnavailableError
 from settings.inventory import load_inventory
 from settings.load import load_settings, override, with_storage
 from settings.model import Settings
-from settings.validation import TOKEN_VARIABLE, server_url
+from settings.validation import TOKEN_VARIABLE
 from store.database import Database
 from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
@@ -79,7 +79,7 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     check_host(settings.server.host, settings.security)
     tls = ServerTls.of(settings.server)
     token = checked_token(os.environ.get(TOKEN_VARIABLE))
-    process = IngestProcess(settings, _url(to), token=token, shared=share_port)
+    process = IngestProcess(settings, checked_url(to, "--to"), token=token, shared=share_port)
     configure_logging(settings.log.level, RequestFormatter)
     prepare()
     app = create_ingest_app(settings, process)
@@ -94,13 +94,6 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
         finally:
             if (failed := getattr(app.state, "failed", None)) is not None:
                 raise failed
-
-
-def _url(text: str) -> str:
-    try:
-        return server_url(text)
-    except ValueError as error:
-        raise InputError("--to", repr(text), str(error), "give such as http://127.0.0.1:8080") from None
 
 
 def _listening(host: str, port: int, *, share_port: bool) -> socket.socket:

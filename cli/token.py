@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import getpass
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.text import Text
-from sqlalchemy import Connection
 
 from cli.output import NONE, console, headed_table, print_json, print_line
 from service.auth.tokens import Operator, checked_scopes, create, lifetime_ns, new_text, revoke
@@ -22,8 +22,6 @@ from store import token_rows
 from store.database import Database
 from store.token_rows import TokenRow
 
-T = TypeVar("T")
-
 
 def create_token(
     config: Path | None, name: str, scopes: list[str], expires: str | None, *, as_json: bool
@@ -32,12 +30,9 @@ def create_token(
     settings, chosen, by = _settings(config), checked_scopes(scopes), _maker()
     expires_ns = None if expires is None else by.now_ns + lifetime_ns(expires)
     taken, text = [one.name for one in settings.security.tokens], new_text()
-    with _writing(settings) as write:
-        row = write(
-            lambda connection: create(
-                connection, name, text, chosen, expires_ns=expires_ns, taken=taken, by=by
-            )
-        )
+    made = partial(create, name=name, text=text, scopes=chosen, expires_ns=expires_ns, taken=taken, by=by)
+    with _database(settings) as database:
+        row = database.write_now(made)
     if as_json:
         print_json(_document(row, by.now_ns) | {"token": text})
     else:
@@ -61,8 +56,8 @@ def list_tokens(config: Path | None, *, as_json: bool) -> None:
 
 def revoke_token(config: Path | None, name: str, *, as_json: bool) -> None:
     settings, by = _settings(config), _maker()
-    with _writing(settings) as write:
-        row = write(lambda connection: revoke(connection, name, by=by))
+    with _database(settings) as database:
+        row = database.write_now(partial(revoke, name=name, by=by))
     if as_json:
         print_json(_document(row, by.now_ns))
     else:
@@ -97,12 +92,6 @@ def _database(settings: Settings) -> Iterator[Database]:
         yield database
     finally:
         database.close()
-
-
-@contextmanager
-def _writing(settings: Settings) -> Iterator[Callable[[Callable[[Connection], TokenRow]], TokenRow]]:
-    with _database(settings) as database:
-        yield database.write_now
 
 
 def _document(row: TokenRow, now_ns: int) -> dict[str, Any]:

@@ -98,14 +98,9 @@ def _show_state(screen: Console, recording: Recording) -> None:
 
 
 def _show_answer(screen: Console, answer: RoundDocument) -> None:
-    wide = screen.width >= WIDE
-    screen.print(
-        candidates_table(answer.candidates, CANDIDATES_OF_DEMO, score_is=answer.score_is, origins=wide)
-    )
+    _show_candidates(screen, answer, CANDIDATES_OF_DEMO)
     screen.print(comparison_table(answer.incumbent, answer.recommendation))
-    opinion = opinion_table(answer)
-    if opinion is not None:
-        screen.print(opinion)
+    _show_opinion(screen, answer)
     screen.print(Panel(answer.why, title="Why", title_align="left", border_style="green"))
     measured, residual = answer.measured.queue_mean_bytes, answer.measured.residual_ratio
     predicted = answer.incumbent.queue_mean_bytes
@@ -119,6 +114,16 @@ def _show_answer(screen: Console, answer: RoundDocument) -> None:
         f"version {answer.version}: the same seed gives the same answer.\n\n"
         "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, post reports to it; the page shows how."
     )
+
+
+def _show_candidates(screen: Console, answer: RoundDocument, limit: int) -> None:
+    wide = screen.width >= WIDE
+    screen.print(candidates_table(answer.candidates, limit, score_is=answer.score_is, origins=wide))
+
+
+def _show_opinion(screen: Console, answer: RoundDocument) -> None:
+    if (opinion := opinion_table(answer)) is not None:
+        screen.print(opinion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +174,8 @@ def tune(
     screen = console(wide=True)
     screen.print(state_flows_table(recording.state))
     screen.print(comparison_table(document.incumbent, document.recommendation))
-    wide = screen.width >= WIDE
-    screen.print(
-        candidates_table(document.candidates, CANDIDATES_SHOWN, score_is=document.score_is, origins=wide)
-    )
-    opinion = opinion_table(document)
-    if opinion is not None:
-        screen.print(opinion)
+    _show_candidates(screen, document, CANDIDATES_SHOWN)
+    _show_opinion(screen, document)
     screen.print(document.why)
     for note in document.notes:
         screen.print(note)

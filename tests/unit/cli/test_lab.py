@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.lab import checked_token, checked_url, listen_address
+from cli.client import checked_token, checked_url
+from cli.lab import host_and_port
 from cli.main import app
 from cli.output import run_to_exit_code
 from settings.errors import InputError
@@ -52,14 +53,14 @@ def test_a_mistake_is_a_sentence(arguments: list[str], says: str, capsys: pytest
 
 
 def test_addresses() -> None:
-    assert listen_address("127.0.0.1:0") == ("127.0.0.1", 0)
-    assert listen_address("[::1]:9000") == ("::1", 9000)
+    for text, found in (("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9000", ("::1", 9000))):
+        assert host_and_port("--listen", text, least=0, such_as="127.0.0.1:9000") == found
 
 
 @pytest.mark.parametrize("text", ["http://lab:99999", "http://[::1", "lab:9000", "", "http://x/?y"])
 def test_a_service_has_a_url(text: str) -> None:
     with pytest.raises(InputError):
-        checked_url(text)
+        checked_url(text, "--post-to")
 
 
 def test_a_token_fits_a_header_and_is_never_shown() -> None:
