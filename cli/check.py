@@ -23,7 +23,6 @@ from cli.output import (
     NONE,
     console,
     headed_table,
-    list_text,
     print_json,
     print_line,
     shown_progress,
@@ -32,6 +31,7 @@ from cli.output import (
 )
 from service.adapter_check import Answer, Made, check_inventory, make_adapters, read_all
 from service.auth.tokens import holds_tokens
+from service.documents.base import list_text
 from service.documents.switches import InventoryCheckDocument, InventoryReadDocument, ReadSwitchDocument
 from service.domain import load_topology, reporting_of
 from service.tuning.workers import check_backend
@@ -265,7 +265,14 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         answers = _asked(made, quiet=as_json)
     finally:
         made.close()
-    document = _document(path, devices, made, answers, settings.incumbent)
+    documents = [
+        ReadSwitchDocument.of(
+            device, made.adapters[name].capabilities(), answers[name], _expected(name, settings.incumbent)
+        )
+        for name, device in devices.items()
+    ]
+    answered = sum(one.reachable for one in documents)
+    document = InventoryReadDocument(path=str(path), answered=answered, switches=documents)
     if as_json:
         print_json(document)
     else:
@@ -298,23 +305,6 @@ def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
         return read_all(
             made.adapters, progress=lambda done, total: update(Progress("reading switches", done, total))
         )
-
-
-def _document(
-    path: Path,
-    devices: Mapping[str, Device],
-    made: Made,
-    answers: Mapping[str, Answer],
-    incumbent: IncumbentSettings,
-) -> InventoryReadDocument:
-    documents = [
-        ReadSwitchDocument.of(
-            device, made.adapters[name].capabilities(), answers[name], _expected(name, incumbent)
-        )
-        for name, device in devices.items()
-    ]
-    answered = sum(document.reachable for document in documents)
-    return InventoryReadDocument(path=str(path), answered=answered, switches=documents)
 
 
 def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from settings.errors import AwayError, InputError, RefusedError
-from settings.tls import client_context
+from settings.tls import client_options
 from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, server_url
 
 
@@ -117,11 +117,9 @@ class ServiceClient:
         self._clock_s = clock_s
         self._client = httpx.Client(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(patience_s, connect=min(CONNECT_S, patience_s)),
             transport=transport,
-            verify=client_context(self.url),
-            trust_env=False,
+            **client_options(self.url, token),
         )
 
     @classmethod

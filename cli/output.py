@@ -205,12 +205,7 @@ def _say(sentence: str) -> None:
 def require_terminal(command: str) -> None:
     """Raises ``InputError`` if standard input is not a terminal: nobody could confirm."""
     if not sys.stdin.isatty():
-        raise InputError(
-            command,
-            None,
-            "there is no terminal to confirm at",
-            "add --yes where this is meant",
-        )
+        raise InputError(command, None, "there is no terminal to confirm at", "add --yes where this is meant")
 
 
 def confirm(question: str) -> None:
@@ -255,13 +250,6 @@ def of_all_text(shown: int, total: int, one: str, several: str | None = None) ->
     """``12 rounds``, or ``10 of 12 rounds`` where not all are shown."""
     every = count_text(total, one, several)
     return every if shown >= total else f"{shown} of {every}"
-
-
-def list_text(names: Iterable[str], most: int = 5) -> str:
-    """The first names and how many more there are."""
-    listed = list(names)
-    more = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def clock_text(at: str) -> str:

@@ -30,7 +30,6 @@ from cli.output import (
     count_text,
     headed_table,
     labelled_lines,
-    list_text,
     of_all_text,
     print_json,
     require_terminal,
@@ -42,6 +41,7 @@ from cli.output import (
 )
 from cli.prediction_tables import candidates_table, comparison_table
 from cli.rollouts import follow, outcome_text
+from service.documents.base import list_text
 from settings.errors import RefusedError
 from twin.units import change_text, duration_text, gain_text
 

@@ -35,7 +35,6 @@ from cli.output import (
     count_text,
     headed_table,
     labelled_lines,
-    list_text,
     of_all_text,
     print_json,
     screen_for_asking,
@@ -43,6 +42,7 @@ from cli.output import (
     watermark_cells,
     words_of,
 )
+from service.documents.base import list_text
 from settings.errors import AwayError, RefusedError
 
 NEWEST = "newest"

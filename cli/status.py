@@ -40,7 +40,6 @@ from cli.output import (
     gbps_text,
     headed_table,
     labelled_lines,
-    list_text,
     of_all_text,
     print_json,
     show,
@@ -48,6 +47,7 @@ from cli.output import (
     words_of,
 )
 from cli.rollouts import freeze_text, newest, progress_text
+from service.documents.base import list_text
 from settings.errors import InputError
 from twin.units import bytes_text, duration_text, quantity
 
@@ -150,9 +150,9 @@ def _alarm(one: AlarmAnswer) -> Iterator[RenderableType]:
     )
     yield Padding(Text(one.sentence, quiet), _INDENT)
     if one.subject_count > 1:
-        names = [each.subject for each in one.subjects]
-        more = one.subject_count - min(len(names), SUBJECTS_SHOWN)
-        listed = ", ".join(names[:SUBJECTS_SHOWN]) + (f" and {more} more" if more else "")
+        names = [each.subject for each in one.subjects[:SUBJECTS_SHOWN]]
+        more = one.subject_count - len(names)
+        listed = ", ".join(names) + (f" and {more} more" if more else "")
         yield Padding(Text(listed, "dim"), _INDENT)
     for line in _said_of(one):
         yield Padding(Text(line, "dim"), _INDENT)

@@ -36,6 +36,7 @@ from lab.documents import (
 from lab.p4_reports import IntSender
 from lab.reports import DATA_QUEUE, Posted, Poster
 from lab.runner import Runner
+from service.documents.base import list_text
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import QueueWatermarkDocument
 from settings.errors import NotFoundError
@@ -76,24 +77,14 @@ class Lab:
         """A switch's egress ports; raises ``NotFoundError``."""
         found = [index for index in self.plan.switch_ports if self.plan.ports[index].node == switch]
         if not found:
-            raise NotFoundError(
-                f"switch {switch!r}",
-                None,
-                f"not found; switches of this lab are {_some(self.plan.switches)}",
-                "name one of them",
-            )
+            raise _not_found(f"switch {switch!r}", "switches of this lab", self.plan.switches)
         return found
 
     def port_of(self, switch: str, port: str) -> int:
         """One egress port; raises ``NotFoundError``."""
         ports = {str(self.plan.ports[index].port): index for index in self.ports_of(switch)}
         if port not in ports:
-            raise NotFoundError(
-                f"port {port!r} of {switch!r}",
-                None,
-                f"not found; its ports are {_some(ports)}",
-                "name one of them",
-            )
+            raise _not_found(f"port {port!r} of {switch!r}", "its ports", ports)
         return ports[port]
 
     def host_of(self, name: str) -> int:
@@ -101,12 +92,7 @@ class Lab:
         try:
             return self.plan.hosts.index(name)
         except ValueError:
-            raise NotFoundError(
-                f"host {name!r}",
-                None,
-                f"not found; hosts of this lab are {_some(self.plan.hosts)}",
-                "name one of them",
-            ) from None
+            raise _not_found(f"host {name!r}", "hosts of this lab", self.plan.hosts) from None
 
     def document(self) -> LabDocument:
         view = self.runner.view
@@ -308,7 +294,5 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     return app
 
 
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
-    return ", ".join(listed[:8]) + more
+def _not_found(what: str, those: str, names: Iterable[str]) -> NotFoundError:
+    return NotFoundError(what, None, f"not found; {those} are {list_text(names, 8)}", "name one of them")

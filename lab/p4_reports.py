@@ -33,7 +33,7 @@ from lab.reports import (
     PostError,
 )
 from settings.errors import InputError
-from settings.tls import client_context
+from settings.tls import client_options
 from telemetry.encode.p4 import MOST_OCCUPANCY, ReportColumns, datagram_v2, reports_v2
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Samples
@@ -231,15 +231,8 @@ class Taker:
     def __init__(
         self, url: str, *, token: str | None = None, transport: httpx.BaseTransport | None = None
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._url = url.rstrip("/")
-        self._client = httpx.Client(
-            headers=headers,
-            timeout=TIMEOUT_S,
-            transport=transport,
-            verify=client_context(url),
-            trust_env=False,
-        )
+        self._client = httpx.Client(timeout=TIMEOUT_S, transport=transport, **client_options(url, token))
 
     def ask(self) -> _Answer:
         """Raises ``ConnectionError`` if the service is away, ``PostError`` if it takes no datagrams."""

@@ -25,7 +25,7 @@ from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
 from settings.errors import ApiError, retry_after_s
-from settings.tls import client_context
+from settings.tls import client_options
 from settings.validation import TOKEN_VARIABLE
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Measured, Samples
@@ -349,17 +349,10 @@ class Poster(Outbox[Body]):
         headers = {"Content-Type": "application/x-ndjson"}
         if compressed:
             headers["Content-Encoding"] = "gzip"
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
         self._url = url.rstrip("/")
         self._compressed = compressed
-        self._client = httpx.Client(
-            headers=headers,
-            timeout=TIMEOUT_S,
-            transport=transport,
-            verify=client_context(url),
-            trust_env=False,
-        )
+        options = client_options(url, token, **headers)
+        self._client = httpx.Client(timeout=TIMEOUT_S, transport=transport, **options)
         self._first_pause_s = first_pause_s
         self._retry_after_s = 0.0
         self._takes_counters = True

@@ -36,6 +36,12 @@ class Event:
     data: Mapping[str, Any]
 
 
+def retrieve(done: asyncio.Future[Any]) -> None:
+    """Marks a failure that is reported elsewhere as seen, so that asyncio does not log it."""
+    if not done.cancelled():
+        done.exception()
+
+
 class Broadcaster:
     """A slow listener loses its oldest events. Use from one event loop only.
 

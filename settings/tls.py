@@ -6,6 +6,7 @@ import os
 import ssl
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from settings.errors import InputError, SettingsError
 from settings.validation import CA_VARIABLE, CLIENT_CERTIFICATE_VARIABLE
@@ -72,6 +73,12 @@ def client_context(url: str) -> ssl.SSLContext | bool:
     except SettingsError as error:
         raise InputError(error.where, error.received, error.rule, error.remedy) from error
     return made
+
+
+def client_options(url: str, token: str | None, **headers: str) -> dict[str, Any]:
+    """What an httpx client of the service at ``url`` is made with; raises ``InputError``."""
+    bearer = {"Authorization": f"Bearer {token}"} if token else {}
+    return {"headers": headers | bearer, "verify": client_context(url), "trust_env": False}
 
 
 def _show(context: ssl.SSLContext, path: Path) -> None:

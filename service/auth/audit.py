@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from service.auth.rate_limit import RateLimits
 from service.documents.predictions import WatermarkDocument
 from service.documents.recommendation import RecommendationDocument
-from service.events import Clocks
+from service.events import Clocks, retrieve
 from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
@@ -70,7 +70,7 @@ class Audit:
         entry = self._entry(caller, what, subject, before)
         number: int | None = None
         writing = asyncio.ensure_future(self._database.write(partial(audit_rows.add, entry=entry)))
-        writing.add_done_callback(_retrieve)
+        writing.add_done_callback(retrieve)  # the wait below may time out
         try:
             # For a freeze, a database that hangs (packets dropped) counts as gone.
             number = await asyncio.wait_for(asyncio.shield(writing), ALWAYS_WITHIN_S if always else None)
@@ -135,12 +135,6 @@ class Audit:
 
     def _later(self, entry: AuditEntry) -> None:
         self._recorder.put(partial(_add_once, entry=entry))
-
-
-def _retrieve(writing: asyncio.Future[int]) -> None:
-    """Retrieves the exception: the waiter may have timed out."""
-    if not writing.cancelled():
-        writing.exception()
 
 
 def _add_once(connection: Connection, *, entry: AuditEntry) -> None:

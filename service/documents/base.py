@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
@@ -62,6 +63,13 @@ PortName = Annotated[str, Field(examples=["Ethernet8"])]
 def timestamp(ns: int) -> str:
     """Nanoseconds since 1970 as RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def list_text(names: Iterable[str], most: int = 5) -> str:
+    """The first names and how many more there are."""
+    listed = list(names)
+    more = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 _YEARS = (1971, 2200)  # in any zone

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from service.documents.base import Document, Figure, RequestBody, SwitchName, Time
+from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, list_text
 from service.documents.predictions import (
     PredictionDocument,
     TrajectoriesDocument,
@@ -27,8 +27,6 @@ from twin.search.recommendation import (
     SecondOpinion,
 )
 from twin.search.score import ScoreName
-
-_NAMED = 5
 
 Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "expired", "rolled_back"]
 
@@ -418,9 +416,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
 def _left_out_note(switches: Sequence[str]) -> list[str]:
     if not switches:
         return []
-    more = len(switches) - _NAMED
-    named = ", ".join(switches[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     return [
-        f"Not set: {named}. How deep their queues are is not known; "
+        f"Not set: {list_text(switches)}. How deep their queues are is not known; "
         "give them a unit profile in the inventory (docs/telemetry/int-binary.md)."
     ]

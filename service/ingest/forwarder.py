@@ -17,7 +17,7 @@ import numpy as np
 from service.ingest.intake import ByteBudget
 from service.metrics import ForwardMetrics
 from settings.errors import retry_after_s
-from settings.tls import client_context
+from settings.tls import client_options
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from telemetry.report import ReportBatch, joined
 
@@ -77,15 +77,9 @@ class Forwarder:
         transport: httpx.AsyncBaseTransport | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        headers = {"Content-Type": MEDIA_TYPE} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._url = url.rstrip("/")
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            timeout=TIMEOUT_S,
-            transport=transport,
-            verify=client_context(url),
-            trust_env=False,
-        )
+        options = client_options(url, token, **{"Content-Type": MEDIA_TYPE})
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, transport=transport, **options)
         self._budget = budget
         self._metrics = metrics
         self._first_pause_s = first_pause_s

@@ -15,6 +15,7 @@ from functools import partial
 from importlib import import_module
 from typing import Protocol
 
+from service.events import retrieve
 from service.ingest.counter_owner import CounterOwner
 from service.metrics import Metrics
 from settings.sections import CounterPollSettings
@@ -44,15 +45,12 @@ class CounterReader(Protocol):
 
     def read(self) -> Polled:
         """The counters now. Raises ``SwitchError`` only."""
-        ...
 
     def abort(self) -> None:
         """Called from another thread: makes a ``read`` under way fail soon."""
-        ...
 
     def close(self) -> None:
         """Closes connections; the next ``read`` reopens them."""
-        ...
 
 
 class CounterSource(Protocol):
@@ -63,7 +61,6 @@ class CounterSource(Protocol):
 
     async def next_counters(self) -> Polled:
         """The next counters, when they are due. Raises ``SwitchError``; the next call starts over."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -108,8 +105,8 @@ class PolledSource:
         if self._reading is not None and not self._reading.done():
             self._reader.abort()
             await asyncio.wait({self._reading}, timeout=self._device.timeout_s)
-        if self._reading is not None and self._reading.done() and not self._reading.cancelled():
-            self._reading.exception()  # retrieved, so that asyncio does not log it
+        if self._reading is not None and self._reading.done():
+            retrieve(self._reading)
         self._reader.close()
 
     async def _poll(self) -> Polled:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from service.documents.predictions import WatermarkDocument
-from service.events import Broadcaster
+from service.events import Broadcaster, retrieve
 from service.fleet import Fleet
 from service.history.gains import GainHistory
 from service.history.measured import Measured
@@ -99,7 +99,7 @@ class TuningLoop:
                 "post INT reports and ask again",
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
-        self._round_task.add_done_callback(_retrieve_exception)
+        self._round_task.add_done_callback(retrieve)
         # A caller that is cancelled does not cancel the round. Nor does it wait for a round that the
         # service's end cuts short.
         stopping = asyncio.create_task(self._stopping.wait(), name="tuning-stopping")
@@ -291,9 +291,3 @@ class TuningLoop:
                 )
 
         return report
-
-
-def _retrieve_exception(task: asyncio.Task[Entry]) -> None:
-    """Keeps asyncio from warning about a failure that was published, if no caller waited for it."""
-    if not task.cancelled():
-        task.exception()

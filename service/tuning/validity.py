@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from service.documents.base import timestamp
+from service.documents.base import list_text, timestamp
 from service.documents.recommendation import BlockDocument, RecommendationDocument
 from service.events import Broadcaster, Clocks
 from service.fleet import Fleet
@@ -210,7 +210,7 @@ class Validity:
         away = {name: why for name in entry.switches if (why := self.fleet.away(name)) is not None}
         if away:
             yield Block(
-                f"{_named(list(away))} cannot be read ({next(iter(away.values()))}).",
+                f"{list_text(away, _NAMED)} cannot be read ({next(iter(away.values()))}).",
                 f"look at /v1/switches/{next(iter(away))}, and bring it back",
             )
         written = [name for name in entry.switches if name not in away and self.fleet.writes(name)]
@@ -218,7 +218,7 @@ class Validity:
             return
         if drifted := [name for name in written if self.fleet.drifted(name)]:
             yield Block(
-                f"{_named(drifted)} run{'s' if len(drifted) == 1 else ''} what was not set here, "
+                f"{list_text(drifted, _NAMED)} run{'s' if len(drifted) == 1 else ''} what was not set here, "
                 "and that is not overwritten.",
                 f"look at /v1/switches/{drifted[0]}, and POST its /adopt if that is as it should be",
             )
@@ -252,11 +252,6 @@ class Validity:
 def _ran(entry: Entry, switch: str) -> Watermark:
     """What a switch ran when the recommendation was made."""
     return entry.ran.get(switch, entry.incumbent)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _names(if_match: str, tag: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
-from service.events import Broadcaster
+from service.events import Broadcaster, retrieve
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.tuning.round import Ask, rebuilt, scenario_of, switches_of
@@ -122,8 +122,7 @@ class WhatIfRequests:
         except asyncio.CancelledError:
             gone.set()
             await asyncio.wait({running})
-            if not running.cancelled():
-                running.exception()  # retrieved, so that asyncio does not warn
+            retrieve(running)
             raise
 
     async def _problem(self, asked: WhatIfRequest) -> _Problem:

@@ -23,11 +23,12 @@ from cli.answers import (
     SilenceAnswer,
     SwitchAnswer,
 )
-from cli.output import WIDE, clock_text, count_text, list_text, of_all_text
+from cli.output import WIDE, clock_text, count_text, of_all_text
 from cli.prediction_tables import comparison_table
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
 from cli.rollouts import rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
+from service.documents.base import list_text
 
 AT = "2026-01-01T00:00:00.000Z"
 NOW = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
