@@ -95,30 +95,25 @@ def stream(
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
+@dataclass
 class Watched:
     """Prints a line per event and, on a terminal, keeps a status header below them."""
 
-    def __init__(
-        self,
-        service: ServiceClient,
-        screen: Console,
-        *,
-        clock_s: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._service = service
-        self._screen = screen
-        self._clock_s = clock_s
-        self._sleep = sleep
-        self._lines = EventLines(clock_s)
+    service: ServiceClient
+    screen: Console
+    clock_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self._lines = EventLines(self.clock_s)
         self._heard: queue.SimpleQueue[_Heard | bool | str] = queue.SimpleQueue()
-        self._refreshed_s = clock_s()
+        self._refreshed_s = self.clock_s()
         self._stale = False
 
     def run(self) -> None:
         """Runs until interrupted; raises the error that ends it otherwise."""
-        first = header(self._service)  # fails before anything is printed
-        self._refreshed_s = self._clock_s()
+        first = header(self.service)  # fails before anything is printed
+        self._refreshed_s = self.clock_s()
         listener = threading.Thread(target=self._listen, name="ecntwin-watch", daemon=True)
         listener.start()
         with self._header_place(first) as show:
@@ -134,7 +129,7 @@ class Watched:
 
     def _listen(self) -> None:
         try:
-            for event in stream(self._service, self._heard.put, self._sleep):
+            for event in stream(self.service, self._heard.put, self.sleep):
                 self._heard.put(event)
         except Exception as error:
             self._heard.put(_Ended(error))
@@ -145,7 +140,7 @@ class Watched:
         elif heard is True:
             self._lines.reconnected()
             self._stale = True
-            self._print("watch", Text(f"listening to {self._service.url}", "dim"))
+            self._print("watch", Text(f"listening to {self.service.url}", "dim"))
         elif isinstance(heard, ServiceEvent):
             missed = self._lines.missed(heard)
             if missed:
@@ -156,36 +151,36 @@ class Watched:
             self._stale |= heard.event not in _QUIET
 
     def _refresh(self, show: Callable[[Group], None]) -> None:
-        since_s = self._clock_s() - self._refreshed_s
-        if since_s < (REFRESH_S if self._stale else REFRESH_IDLE_S) or not self._screen.is_terminal:
+        since_s = self.clock_s() - self._refreshed_s
+        if since_s < (REFRESH_S if self._stale else REFRESH_IDLE_S) or not self.screen.is_terminal:
             return
-        self._refreshed_s, self._stale = self._clock_s(), False
+        self._refreshed_s, self._stale = self.clock_s(), False
         try:
-            show(header(self._service))
+            show(header(self.service))
         except AwayError:
             self._stale = True  # the listening thread reports the lost connection
 
     def _print(self, kind: str, line: Text) -> None:
         clock = datetime.now().astimezone().strftime("%H:%M:%S")
         row = Text.assemble((clock, "dim"), "  ", (f"{kind:<{_KIND_WIDTH}}  ", "cyan"), line)
-        if not self._screen.is_terminal:
-            self._screen.print(row, soft_wrap=True)
-            self._screen.file.flush()
+        if not self.screen.is_terminal:
+            self.screen.print(row, soft_wrap=True)
+            self.screen.file.flush()
             return
         folded = Table.grid(padding=(0, 2), pad_edge=False)
         for width in (len(clock), _KIND_WIDTH, None):
             folded.add_column(width=width, overflow="fold")
         folded.add_row(Text(clock, "dim"), Text(kind, "cyan"), line)
-        self._screen.print(folded)
+        self.screen.print(folded)
 
     @contextmanager
     def _header_place(self, first: Group) -> Iterator[Callable[[Group], None]]:
         """Keeps the header below the lines of a terminal; otherwise prints it once before them."""
-        if not self._screen.is_terminal:
-            self._screen.print(first)
+        if not self.screen.is_terminal:
+            self.screen.print(first)
             yield lambda shown: None
             return
-        with Live(first, console=self._screen, auto_refresh=False, transient=True) as live:
+        with Live(first, console=self.screen, auto_refresh=False, transient=True) as live:
             yield lambda shown: live.update(shown, refresh=True)
 
 

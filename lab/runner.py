@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeVar
 
 from lab.documents import FiguresDocument
@@ -69,6 +69,7 @@ class _Advance:
     answer: Future[FiguresDocument]
 
 
+@dataclass
 class Runner:
     """Owns ``fabric`` for ``duration_s`` of simulated time.
 
@@ -76,33 +77,24 @@ class Runner:
     as it can). ``start`` and ``stop`` once each; all other methods from any thread.
     """
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        switch_ports: Collection[int],
-        feed: Feed,
-        *,
-        writer: ReportWriter,
-        poster: Poster | None,
-        binary: Binary | None = None,
-        counters: CounterWriter | None = None,
-        duration_s: float,
-        stepwise: bool = False,
-        pace: float | None = None,
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._fabric = fabric
-        self._feed = feed
-        self._writer = writer
-        self._poster = poster
-        self._binary = binary
-        outlets = (poster, None if binary is None else binary.sender)
+    fabric: Fabric
+    switch_ports: Collection[int]
+    feed: Feed
+    _: KW_ONLY
+    writer: ReportWriter
+    poster: Poster | None
+    binary: Binary | None = None
+    counters: CounterWriter | None = None
+    duration_s: float
+    stepwise: bool = False
+    pace: float | None = None
+    clock_s: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        outlets = (self.poster, None if self.binary is None else self.binary.sender)
         self._outlets = [outlet for outlet in outlets if outlet is not None]
-        self._counters = counters
         self._periods_counted = 0
-        self._pace = pace
         self._on_end: Callable[[], None] = lambda: None
-        self._clock_s = clock_s
         self._commands: deque[tuple[Callable[[], None], Future[Any]]] = deque()
         self._closed = False
         self._lock = threading.Lock()
@@ -111,22 +103,20 @@ class Runner:
         self._paced_since_s: float | None = None
         self._advance: _Advance | None = None
         self._slice_s = FIRST_SLICE_S
-        self._stretch = Stretch(fabric.measured())
-        self._whole = Stretch(fabric.measured())
-        self._since_mark = Stretch(fabric.measured())
+        self._stretch = Stretch(self.fabric.measured())
+        self._whole = Stretch(self.fabric.measured())
+        self._since_mark = Stretch(self.fabric.measured())
         self._thread = threading.Thread(target=self._run, name="ecntwin-fabric", daemon=True)
-        self.duration_s = duration_s
-        self.stepwise = stepwise
         self.failure: Exception | None = None
         self.view = View(
-            now_s=fabric.now_s,
+            now_s=self.fabric.now_s,
             ended=False,
             flows_offered=0,
             flows_completed=0,
             reports_made=0,
-            watermarks={port: fabric.watermark(port) for port in switch_ports},
-            dcqcn={host: fabric.dcqcn(host) for host in range(len(fabric.hosts))},
-            ecmp_seeds={name: fabric.ecmp_seed(name) for name in fabric.plan.switches},
+            watermarks={port: self.fabric.watermark(port) for port in self.switch_ports},
+            dcqcn={host: self.fabric.dcqcn(host) for host in range(len(self.fabric.hosts))},
+            ecmp_seeds={name: self.fabric.ecmp_seed(name) for name in self.fabric.plan.switches},
             links_down=frozenset(),
             lately=None,
         )
@@ -155,7 +145,7 @@ class Runner:
 
     def set_watermark(self, ports: Collection[int], watermark: Watermark) -> Future[None]:
         def act() -> None:
-            self._fabric.set_watermark(ports, watermark)
+            self.fabric.set_watermark(ports, watermark)
             self._publish(watermarks={**self.view.watermarks, **dict.fromkeys(ports, watermark)})
 
         return self._ask(act)
@@ -164,49 +154,49 @@ class Runner:
         """Gives a host's flows what ``change`` makes of the parameters that they run."""
 
         def act() -> None:
-            params = change(self._fabric.dcqcn(host))
-            self._fabric.set_dcqcn([host], params)
+            params = change(self.fabric.dcqcn(host))
+            self.fabric.set_dcqcn([host], params)
             self._publish(dcqcn={**self.view.dcqcn, host: params})
 
         return self._ask(act)
 
     def set_ecmp_seed(self, switch: str, seed: int | None) -> Future[None]:
         def act() -> None:
-            self._fabric.set_ecmp_seed(switch, seed)
+            self.fabric.set_ecmp_seed(switch, seed)
             self._publish(ecmp_seeds={**self.view.ecmp_seeds, switch: seed})
 
         return self._ask(act)
 
     def read_ports(self, ports: Sequence[int]) -> Future[PortReadings]:
         """Totals, depths and peaks of these ports; the peaks begin anew."""
-        return self._ask(lambda: self._fabric.read_ports(ports))
+        return self._ask(lambda: self.fabric.read_ports(ports))
 
     def fail_link(self, port: int, reverse: int) -> Future[None]:
         """Cuts a cable in both directions."""
 
         def act() -> None:
-            self._fabric.fail_link(port)
+            self.fabric.fail_link(port)
             self._publish(links_down=self.view.links_down | {port, reverse})
 
         return self._ask(act)
 
     def restore_link(self, port: int, reverse: int) -> Future[None]:
         def act() -> None:
-            self._fabric.restore_link(port)
+            self.fabric.restore_link(port)
             self._publish(links_down=self.view.links_down - {port, reverse})
 
         return self._ask(act)
 
     def figures(self) -> Future[FiguresDocument]:
         """The whole run until now; unfinished flows count at their age."""
-        return self._ask(lambda: self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
+        return self._ask(lambda: self._whole.figures(self.fabric.measured(), self.fabric.under_way()))
 
     def mark(self) -> Future[FiguresDocument]:
         """Figures since the last mark, or the start; unfinished flows count at their age."""
 
         def act() -> FiguresDocument:
-            measured = self._fabric.measured()
-            found = self._since_mark.figures(measured, self._fabric.under_way())
+            measured = self.fabric.measured()
+            found = self._since_mark.figures(measured, self.fabric.under_way())
             self._since_mark = Stretch(measured)
             return found
 
@@ -226,7 +216,7 @@ class Runner:
             except (ConflictError, UnprocessableError) as error:
                 answer.set_exception(error)
                 return
-            self._stretch = Stretch(self._fabric.measured())
+            self._stretch = Stretch(self.fabric.measured())
             self._advance = _Advance(until_s, answer)
 
         # Not cancellable: a fabric cannot go back.
@@ -318,8 +308,8 @@ class Runner:
             return None if self._all_idle else 1.0
         may_s = self._paced(now_s)
         if may_s < SHORTEST_SLICE_S:
-            assert self._pace is not None
-            return (SHORTEST_SLICE_S - may_s) / self._pace
+            assert self.pace is not None
+            return (SHORTEST_SLICE_S - may_s) / self.pace
         self._slice(min(self.duration_s, now_s + may_s))
         return 0.0
 
@@ -329,19 +319,19 @@ class Runner:
 
     def _paced(self, now_s: float) -> float:
         """The simulated time that the pace allows now."""
-        if self._pace is None:
+        if self.pace is None:
             return math.inf
-        wall_s = self._clock_s()
+        wall_s = self.clock_s()
         if self._paced_since_s is None:
-            self._paced_since_s = wall_s - now_s / self._pace
-        return (wall_s - self._paced_since_s) * self._pace - now_s
+            self._paced_since_s = wall_s - now_s / self.pace
+        return (wall_s - self._paced_since_s) * self.pace - now_s
 
     def _finish_advance(self) -> float:
         assert self._advance is not None
         if not self._all_idle:
             return 1.0
         answer, self._advance = self._advance.answer, None
-        figures = self._stretch.figures(self._fabric.measured())
+        figures = self._stretch.figures(self.fabric.measured())
         self._publish(lately=figures)
         answer.set_result(figures)
         return 0.0
@@ -351,16 +341,16 @@ class Runner:
         now_s = self.view.now_s
         if self._next_count_s <= now_s:  # to begin with
             self._count(now_s)
-        if self._feed.next_s <= now_s:
-            self._offer(self._feed.take())
-        until_s = min(until_s, now_s + self._slice_s, self._feed.next_s, self._next_count_s)
-        began_s = self._clock_s()
-        happened = self._fabric.advance(until_s)
+        if self.feed.next_s <= now_s:
+            self._offer(self.feed.take())
+        until_s = min(until_s, now_s + self._slice_s, self.feed.next_s, self._next_count_s)
+        began_s = self.clock_s()
+        happened = self.fabric.advance(until_s)
         made = self._report(happened.samples)
         ends_s = self.duration_s if self._advance is None else self._advance.until_s
         if until_s >= min(self._next_count_s, ends_s):
             self._count(until_s)
-        took_s = self._clock_s() - began_s
+        took_s = self.clock_s() - began_s
         self._slice_s *= min(2.0, max(0.5, SLICE_WALL_S / max(took_s, 1e-6)))
         self._slice_s = min(max(self._slice_s, SHORTEST_SLICE_S), LONGEST_SLICE_S)
         self._stretch.add(happened.completions)
@@ -369,40 +359,40 @@ class Runner:
         self._publish(
             now_s=until_s,
             ended=until_s >= self.duration_s,
-            flows_offered=self._feed.offered,
+            flows_offered=self.feed.offered,
             flows_completed=self.view.flows_completed + len(happened.completions),
             reports_made=self.view.reports_made + made,
         )
         if not self.stepwise and until_s - self._stretch.begin_s >= LATELY_S:
-            measured = self._fabric.measured()
+            measured = self.fabric.measured()
             self._publish(lately=self._stretch.figures(measured))
             self._stretch = Stretch(measured)
 
     def _report(self, samples: Samples) -> int:
         """Queues the reports of these packets; returns their number."""
-        if self._binary is not None:
+        if self.binary is not None:
             if len(samples):
-                self._binary.sender.offer(Portion(self._binary.writer.datagrams(samples), len(samples)))
+                self.binary.sender.offer(Portion(self.binary.writer.datagrams(samples), len(samples)))
             return len(samples)
         made = 0
-        for body in self._writer.bodies(samples):
+        for body in self.writer.bodies(samples):
             made += body.records
-            if self._poster is not None:
-                self._poster.offer(body)
+            if self.poster is not None:
+                self.poster.offer(body)
         return made
 
     @property
     def _next_count_s(self) -> float:
         """When the port counters are due next."""
-        if self._counters is None or self._poster is None:
+        if self.counters is None or self.poster is None:
             return math.inf
-        return self._periods_counted * self._counters.period_s
+        return self._periods_counted * self.counters.period_s
 
     def _count(self, now_s: float) -> None:
         """Queues the port counters: at the start, after each period, and at the end."""
-        if self._counters is None or self._poster is None:
+        if self.counters is None or self.poster is None:
             return
-        self._poster.offer(self._counters.body(self._fabric.measured()))
+        self.poster.offer(self.counters.body(self.fabric.measured()))
         if now_s >= self._next_count_s:
             self._periods_counted += 1
 
@@ -411,7 +401,7 @@ class Runner:
         if not len(portion):
             return
         try:
-            self._fabric.offer(portion)
+            self.fabric.offer(portion)
             return
         except ScenarioError:
             if not self.view.links_down or len(portion.after):
@@ -419,7 +409,7 @@ class Runner:
         columns = (portion.src, portion.dst, portion.payload_bytes, portion.start_s)
         for row in range(len(portion)):
             with suppress(ScenarioError):
-                self._fabric.offer(Traffic.independent(*(column[row : row + 1] for column in columns)))
+                self.fabric.offer(Traffic.independent(*(column[row : row + 1] for column in columns)))
 
     def _publish(self, **changes: Any) -> None:
         self.view = replace(self.view, **changes)
@@ -427,11 +417,5 @@ class Runner:
 
 def _turn_away(answer: Future[Any]) -> None:
     if not answer.done():
-        answer.set_exception(
-            UnavailableError(
-                "lab",
-                None,
-                "a lab that stops does nothing more",
-                "start it again",
-            )
-        )
+        error = UnavailableError("lab", None, "a lab that stops does nothing more", "start it again")
+        answer.set_exception(error)

@@ -26,34 +26,29 @@ from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef
 
 
+@dataclass
 class DatabaseHealth:
     """``restored``: whether the journal of before the start was read. ``lost`` counts history entries dropped
     unwritten, ``waiting`` those queued.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        restored: Callable[[], bool],
-        waiting: Callable[[], int],
-        lost: Callable[[], int],
-        metrics: StorageMetrics,
-    ) -> None:
-        self._database = database
-        self._restored = restored
-        self._lost = lost
-        self._metrics = metrics
+    database: Database
+    restored: Callable[[], bool]
+    waiting: Callable[[], int]
+    lost: Callable[[], int]
+    metrics: StorageMetrics
+
+    def __post_init__(self) -> None:
         self._lost_before = 0
-        metrics.failing.set_function(lambda: float(self.failing is not None))
-        metrics.waiting.set_function(waiting)
+        self.metrics.failing.set_function(lambda: float(self.failing is not None))
+        self.metrics.waiting.set_function(self.waiting)
 
     @property
     def failing(self) -> str | None:
         """Why nothing may be decided: the database cannot be written, or was not read; None where it may."""
-        if self._database.failing is not None:
-            return f"the database cannot be written ({self._database.failing})"
-        return None if self._restored() else "the database could not be read, and what was begun is not known"
+        if self.database.failing is not None:
+            return f"the database cannot be written ({self.database.failing})"
+        return None if self.restored() else "the database could not be read, and what was begun is not known"
 
     def findings(self) -> Iterator[Finding]:
         failing = self.failing
@@ -64,9 +59,9 @@ class DatabaseHealth:
             if failing is None
             else f"No switch is set: {failing}. Reports and recommendations go on as before",
         )
-        lost, before = self._lost(), self._lost_before
+        lost, before = self.lost(), self._lost_before
         self._lost_before = lost
-        self._metrics.dropped.inc(lost - before)
+        self.metrics.dropped.inc(lost - before)
         yield Finding(
             Subject("history_lost", "the history"),
             float(lost > before),
@@ -75,24 +70,24 @@ class DatabaseHealth:
         )
 
 
+@dataclass(kw_only=True)
 class TelemetrySources:
     """Sequence gaps, drops and failures of the ways telemetry comes in."""
 
-    def __init__(
-        self, *, binary: BinaryReports, polling: CounterPolling, udp: UdpListener | None = None
-    ) -> None:
-        self._binary = binary
-        self._inventoried = frozenset(binary.devices.switches.values())
-        self._polling = polling
-        self._udp = udp
+    binary: BinaryReports
+    polling: CounterPolling
+    udp: UdpListener | None = None
+
+    def __post_init__(self) -> None:
+        self._inventoried = frozenset(self.binary.devices.switches.values())
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
         """Of every sender of binary reports, since it was first heard."""
-        return self._binary.sequence_counts()
+        return self.binary.sequence_counts()
 
     def name_of(self, sender: Sender) -> tuple[str, str | None]:
         """A sender in words, and its switch where the inventory has it."""
-        name = self._binary.name(sender)
+        name = self.binary.name(sender)
         known = name in self._inventoried
         return f"{name if known else f'sender {name}'} unit {sender.hardware}", name if known else None
 
@@ -100,23 +95,22 @@ class TelemetrySources:
         """Devices without a unit profile, each with a sentence."""
         return {
             name: f"{name} reports INT in unknown units: its queues are not known, and it is not tuned"
-            for name in self._binary.untuned
+            for name in self.binary.untuned
         }
 
     @property
     def dropped(self) -> int:
-        """Datagrams dropped so far."""
-        return 0 if self._udp is None else self._udp.dropped
+        return 0 if self.udp is None else self.udp.dropped
 
     @property
     def listens(self) -> bool:
-        return self._udp is not None and bool(self._udp.addresses)
+        return self.udp is not None and bool(self.udp.addresses)
 
     def failing(self) -> Mapping[str, str]:
         """Switches whose counters cannot be read, each with a sentence."""
         return {
             switch: f"The counters of {switch} cannot be read ({reason}): pauses and drops on it are not seen"
-            for switch, reason in self._polling.failing.items()
+            for switch, reason in self.polling.failing.items()
         }
 
 
@@ -156,31 +150,22 @@ class CheckResult:
     incasts: tuple[IncastSite, ...] = ()
 
 
+@dataclass(kw_only=True)
 class AlarmChecks:
     """``lossless`` are the queues that PFC protects (None: PFC is off). For one event loop."""
 
-    def __init__(
-        self,
-        *,
-        window: WindowOwner,
-        ports: PortMonitor,
-        fleet: Fleet,
-        rollouts: Rollouts,
-        sources: TelemetrySources,
-        database: DatabaseHealth | None = None,
-        lossless: frozenset[int] | None,
-        clocks: Clocks,
-    ) -> None:
-        self._window = window
-        self._ports = ports
-        self._fleet = fleet
-        self._rollouts = rollouts
-        self._sources = sources
-        self._database = database
-        self._lossless = lossless
-        self._clocks = clocks
+    window: WindowOwner
+    ports: PortMonitor
+    fleet: Fleet
+    rollouts: Rollouts
+    sources: TelemetrySources
+    database: DatabaseHealth | None = None
+    lossless: frozenset[int] | None
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
         self._state_from_s = float("-inf")
-        self._ran_s = clocks.monotonic_s()
+        self._ran_s = self.clocks.monotonic_s()
         self._totals = _Totals()
         self._sequence: Mapping[Sender, SequenceCounts] = {}
         self._reported: dict[str, float] = {}
@@ -191,10 +176,10 @@ class AlarmChecks:
 
     async def run(self, awaited: Container[str] | None = None) -> CheckResult:
         """Runs every check once. Healthy ports are reported of ``awaited`` switches (None: all) only."""
-        now_s = self._clocks.monotonic_s()
-        recent = await self._ports.recent()
+        now_s = self.clocks.monotonic_s()
+        recent = await self.ports.recent()
         state = await self._state(now_s)
-        result = CheckResult(ports=recent.ports, state=state, silent=self._window.stale)
+        result = CheckResult(ports=recent.ports, state=state, silent=self.window.stale)
         # Thousands of ports: not on the event loop.
         result.findings.extend(await asyncio.to_thread(_collected, self._of_ports(recent.ports, awaited)))
         for findings in (
@@ -203,7 +188,7 @@ class AlarmChecks:
             self._of_intake(now_s),
             self._of_switches(now_s),
             self._of_sources(),
-            () if self._database is None else self._database.findings(),
+            () if self.database is None else self.database.findings(),
         ):
             result.findings.extend(_collected(findings))
         if result.silent:
@@ -214,27 +199,27 @@ class AlarmChecks:
 
     async def _state(self, now_s: float) -> NetworkState | None:
         """The state of the window, unless it is stale, or too early after the last, costly computation."""
-        if now_s < self._state_from_s or self._window.stale:
+        if now_s < self._state_from_s or self.window.stale:
             return None
-        begun_s = self._clocks.cost_s()
+        begun_s = self.clocks.cost_s()
         try:
-            return await self._window.state()
+            return await self.window.state()
         except WindowError:
             return None
         except Exception:
             _log.exception("computing the window's state for alarms failed; the others run")
             return None
         finally:
-            self._state_from_s = now_s + (self._clocks.cost_s() - begun_s) / STATE_SHARE
+            self._state_from_s = now_s + (self.clocks.cost_s() - begun_s) / STATE_SHARE
 
     def _of_ports(self, ports: tuple[PortRates, ...], awaited: Container[str] | None) -> Iterator[Finding]:
         yield from pause_findings(ports, awaited)
-        if self._lossless is not None:
-            yield from loss_findings(ports, self._lossless, awaited)
+        if self.lossless is not None:
+            yield from loss_findings(ports, self.lossless, awaited)
 
     def _of_state(self, state: NetworkState, ports: tuple[PortRates, ...], now_s: float) -> Iterator[Finding]:
         switches = {queue.ref.switch for queue in state.queues}
-        marks = {switch: (self._fleet.queues_of(switch), self._fleet.runs(switch)) for switch in switches}
+        marks = {switch: (self.fleet.queues_of(switch), self.fleet.runs(switch)) for switch in switches}
 
         def kmax_of(ref: QueueRef) -> int | None:
             by_queue, usual = marks[ref.switch]
@@ -265,10 +250,10 @@ class AlarmChecks:
 
     def _offset_s(self, state: NetworkState) -> float | None:
         """Newest report's time against its arrival; None where that says nothing of clocks."""
-        age_s = self._window.age_s()
+        age_s = self.window.age_s()
         if age_s is None:
             return None
-        arrival_s, report_s = self._clocks.wall_ns() / 1e9 - age_s, state.window_end_ns / 1e9
+        arrival_s, report_s = self.clocks.wall_ns() / 1e9 - age_s, state.window_end_ns / 1e9
         before, self._paced = self._paced, (arrival_s, report_s)
         if before is None or arrival_s <= before[0] or abs(arrival_s - report_s) > SAME_TIME_BASE_S:
             return None
@@ -276,7 +261,7 @@ class AlarmChecks:
         return abs(arrival_s - report_s) if SAME_PACE[0] <= pace <= SAME_PACE[1] else None
 
     def _of_silence(self, silent_s: Mapping[str, float]) -> Iterator[Finding]:
-        age_s = self._window.age_s()
+        age_s = self.window.age_s()
         if age_s is not None:
             yield Finding(
                 Subject("telemetry_silent", "INT reports"),
@@ -291,13 +276,13 @@ class AlarmChecks:
                 yield _silent(f"Counters of {switch}", switch, age_s)
 
     def _of_intake(self, now_s: float) -> Iterator[Finding]:
-        counters = self._window.counters
+        counters = self.window.counters
         now = _Totals(
-            accepted=self._window.accepted,
-            rejected=self._window.rejected,
+            accepted=self.window.accepted,
+            rejected=self.window.rejected,
             skewed=counters.skewed,
             backwards=counters.negative_latencies,
-            dropped=self._sources.dropped,
+            dropped=self.sources.dropped,
         )
         before, self._totals = self._totals, now
         accepted, rejected, skewed, backwards, dropped = (
@@ -322,7 +307,7 @@ class AlarmChecks:
                 "switch's clock runs backwards, or its unit profile is wrong",
             )
         lasted_s = now_s - self._ran_s
-        if lasted_s > 0 and self._sources.listens:
+        if lasted_s > 0 and self.sources.listens:
             yield Finding(
                 Subject("ingest_drops", "UDP"),
                 dropped / lasted_s,
@@ -331,16 +316,16 @@ class AlarmChecks:
 
     def _of_switches(self, now_s: float) -> Iterator[Finding]:
         since_s: dict[str, float] = {}
-        for switch in self._fleet.names:
-            if not self._fleet.was_tried(switch):
+        for switch in self.fleet.names:
+            if not self.fleet.was_tried(switch):
                 continue  # after a start: an alarm of before is not over yet
-            failure = self._fleet.failure(switch)
+            failure = self.fleet.failure(switch)
             if failure is not None:
                 since_s[switch] = self._unreachable.get(switch, now_s)
             away_s = now_s - since_s.get(switch, now_s)
             why = f"it could not be read for {away_s:.0f} s: {failure}" if failure else "it answers again"
             yield Finding(Subject("unreachable", switch, switch), away_s, f"{switch}: {why}")
-            drifted = self._fleet.drifted(switch)
+            drifted = self.fleet.drifted(switch)
             yield Finding(
                 Subject("drifted", switch, switch),
                 float(drifted),
@@ -349,7 +334,7 @@ class AlarmChecks:
                 else f"{switch} runs what was set or adopted",
             )
         self._unreachable = since_s
-        for rollout in self._rollouts.newest(ROLLOUTS_CHECKED):
+        for rollout in self.rollouts.newest(ROLLOUTS_CHECKED):
             stalled = rollout.stalled if not rollout.state.phase.ended else None
             yield Finding(
                 Subject("rollout_stalled", f"rollout {rollout.id}"),
@@ -360,12 +345,12 @@ class AlarmChecks:
             )
 
     def _of_sources(self) -> Iterator[Finding]:
-        counts = dict(self._sources.sequence_counts())
-        yield from gap_findings(self._sequence, counts, self._sources.name_of)
+        counts = dict(self.sources.sequence_counts())
+        yield from gap_findings(self._sequence, counts, self.sources.name_of)
         self._sequence = counts
         for kind, found in (
-            ("untuned", self._sources.untuned()),
-            ("counter_source", self._sources.failing()),
+            ("untuned", self.sources.untuned()),
+            ("counter_source", self.sources.failing()),
         ):
             for device, sentence in found.items():
                 yield Finding(Subject(kind, device, device), 1.0, sentence)

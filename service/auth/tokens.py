@@ -92,34 +92,28 @@ USED_EVERY_READS = 30
 _log = logging.getLogger("ecntwin.access")
 
 
+@dataclass
 class TokenSync:
     """Keeps ``known`` in step with the database; while it is away, the tokens last read stay valid.
     ``wall_ns`` is nanoseconds since 1970.
     """
 
-    def __init__(
-        self,
-        known: KnownTokens,
-        database: Database,
-        recorder: Recorder,
-        *,
-        wall_ns: Callable[[], int],
-        read_every_s: float = READ_EVERY_S,
-    ) -> None:
-        self._known = known
-        self._database = database
-        self._recorder = recorder
-        self._wall_ns = wall_ns
-        self._read_every_s = read_every_s
-        if database.durable:
-            known.stored = DatabaseTokens(unread=True)  # until they are read, every call needs one
+    known: KnownTokens
+    database: Database
+    recorder: Recorder
+    wall_ns: Callable[[], int]
+    read_every_s: float = READ_EVERY_S
+
+    def __post_init__(self) -> None:
+        if self.database.durable:
+            self.known.stored = DatabaseTokens(unread=True)  # until they are read, every call needs one
 
     async def read(self) -> None:
         """Reads the tokens; raises ``UnavailableError``."""
-        before, rows = self._known.stored, await self._database.read(token_rows.listed)
-        now_ns = self._wall_ns()
+        before, rows = self.known.stored, await self.database.read(token_rows.listed)
+        now_ns = self.wall_ns()
         live = [row for row in rows if row.revoked_ns is None and (row.expires_ns or now_ns + 1) > now_ns]
-        self._known.stored = DatabaseTokens(
+        self.known.stored = DatabaseTokens(
             live={row.sha256: Caller(row.name, scopes_of(row.scopes)) for row in live},
             expires_s={row.name: row.expires_ns / 1e9 for row in live if row.expires_ns is not None},
             ever=bool(rows),
@@ -131,7 +125,7 @@ class TokenSync:
         """Reads the tokens every few seconds, and records every minute or so which were used."""
         reads = 0
         while True:
-            await asyncio.sleep(self._read_every_s)
+            await asyncio.sleep(self.read_every_s)
             reads += 1
             try:
                 await self.read()
@@ -142,10 +136,10 @@ class TokenSync:
 
     def note_used(self) -> None:
         """Queues when tokens were used since the last call."""
-        used, self._known.used = self._known.used, {}
+        used, self.known.used = self.known.used, {}
         if used:
             at_ns = {name: round(at_s * 1e9) for name, at_s in used.items()}
-            self._recorder.put(lambda connection: token_rows.used(connection, at_ns))
+            self.recorder.put(lambda connection: token_rows.used(connection, at_ns))
 
 
 PREFIX = "ecntwin_"

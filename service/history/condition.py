@@ -34,7 +34,6 @@ class Point(NamedTuple):
     """What the traffic of one window got; None where the window shows none of it, or nobody counts it."""
 
     at_ns: int
-    at: str
     packet_p99_slowdown: float | None
     elephant_slowdown: float | None
     paused_share: float | None
@@ -46,7 +45,6 @@ class Seen(NamedTuple):
     """One figure at one time."""
 
     at_ns: int
-    at: str
     value: float
 
 
@@ -73,55 +71,47 @@ _FIGURES = (
 )
 
 
+@dataclass
 class Condition:
     """Measures every ``settings.every_s`` seconds, as far as that takes little time. For one event loop."""
 
-    def __init__(
-        self,
-        settings: ConditionSettings,
-        *,
-        window: WindowOwner,
-        watcher: Watcher,
-        events: Broadcaster,
-        clocks: Clocks,
-    ) -> None:
-        self._settings = settings
-        self._window = window
-        self._watcher = watcher
-        self._events = events
-        self._clocks = clocks
-        self._points: deque[Point] = deque(maxlen=math.ceil(_HOUR_S / settings.every_s))
+    settings: ConditionSettings
+    window: WindowOwner
+    watcher: Watcher
+    events: Broadcaster
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=math.ceil(_HOUR_S / self.settings.every_s))
         self._measured: NetworkState | None = None
 
     async def run_forever(self) -> None:
         """Measures while reports come; a failure is logged, and the next window is tried."""
         while True:
-            begun_s = self._clocks.cost_s()
+            begun_s = self.clocks.cost_s()
             try:
                 await self.measure()
             except Exception:
                 _log.exception("the fabric's condition could not be measured; the next window is tried")
-            cost_s = self._clocks.cost_s() - begun_s
-            await asyncio.sleep(max(self._settings.every_s, cost_s / _COST_SHARE))
+            cost_s = self.clocks.cost_s() - begun_s
+            await asyncio.sleep(max(self.settings.every_s, cost_s / _COST_SHARE))
 
     async def measure(self) -> bool:
         """Measures the window, if it is fresh and has changed; returns whether it did."""
-        if self._window.stale:
+        if self.window.stale:
             return False
-        snapshot, state = await self._window.seen()
+        snapshot, state = await self.window.seen()
         if state is self._measured:
             return False
         found = await asyncio.to_thread(window_figures, snapshot, state.topology, n_blocks=1)
-        counted = await self._watcher.counted(state.topology.switches)
+        counted = await self.watcher.counted(state.topology.switches)
         got = Measured.of(found, counted).figures
         marked = [queue.marked_packets_per_s for queue in state.queues]
         known = [one for one in marked if one is not None]
         self._measured = state
-        now_ns = self._clocks.wall_ns()
         self._points.append(
             Point(
-                now_ns,
-                timestamp(now_ns),
+                self.clocks.wall_ns(),
                 got.probe_p99_slowdown,
                 got.elephant_slowdown,
                 got.paused_share,
@@ -129,22 +119,22 @@ class Condition:
                 min(sum(known) / found.packets_per_s, 1.0) if known and found.packets_per_s > 0 else None,
             )
         )
-        self._events.publish("condition", {"level": self.document().level})
+        self.events.publish("condition", {"level": self.document().level})
         return True
 
     def document(self, *, critical_alarms: int = 0) -> ConditionDocument:
         """The verdict, and every figure with its last hour. Critical alarms make it ``bad``."""
-        since_ns = self._clocks.wall_ns() - round(_HOUR_S * 1e9)
+        since_ns = self.clocks.wall_ns() - round(_HOUR_S * 1e9)
         points = [point for point in self._points if point.at_ns >= since_ns]
         figures = [self._figure(one, points) for one in _FIGURES]
-        age_s = self._window.age_s()
-        as_of = points[-1].at if points else None
-        if not points or self._window.stale:
+        age_s = self.window.age_s()
+        as_of = timestamp(points[-1].at_ns) if points else None
+        if not points or self.window.stale:
             why = (
                 "no telemetry has arrived yet"
                 if age_s is None
                 else f"the newest INT report came {age_s:.0f} s ago"
-                if self._window.stale
+                if self.window.stale
                 else "it is being measured"
             )
             return ConditionDocument(
@@ -163,13 +153,11 @@ class Condition:
 
     def _figure(self, one: _Figure, points: list[Point]) -> ConditionFigure:
         seen = [
-            Seen(point.at_ns, point.at, value)
-            for point in points
-            if (value := getattr(point, one.name)) is not None
+            Seen(point.at_ns, value) for point in points if (value := getattr(point, one.name)) is not None
         ]
         value = getattr(points[-1], one.name) if points else None
-        watch = getattr(self._settings, f"{one.name}_watch")
-        bad = getattr(self._settings, f"{one.name}_bad")
+        watch = getattr(self.settings, f"{one.name}_watch")
+        bad = getattr(self.settings, f"{one.name}_bad")
         level: ConditionLevel = "well"
         limit = None
         if value is not None and bad is not None and value >= bad:
@@ -191,7 +179,7 @@ class Condition:
             bad_from=bad,
             sentence=sentence,
             hour_median=median([point.value for point in seen]) if seen else None,
-            hour=[(point.at, point.value) for point in by_minute(seen)],
+            hour=[(timestamp(point.at_ns), point.value) for point in by_minute(seen)],
         )
 
 

@@ -7,6 +7,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import Connection
@@ -45,6 +46,7 @@ _log = logging.getLogger("ecntwin.history")
 Port = tuple[str, str]
 
 
+@dataclass
 class QueueHistory:
     """Records queues and ports periodically, from the state and counters that alarms and rounds last
     computed: computing the state of a million flows takes far longer than a step.
@@ -53,23 +55,16 @@ class QueueHistory:
     steps. For one event loop.
     """
 
-    def __init__(
-        self,
-        steps: Steps | None,
-        *,
-        recorder: Recorder,
-        durable: bool,
-        window: WindowOwner,
-        ports: PortMonitor,
-        clocks: Clocks,
-    ) -> None:
-        self._steps = steps
-        self._recorder = recorder
-        self._durable = durable
-        self._window = window
-        self._ports = ports
-        self._clock_s = clocks.monotonic_s
-        self._wall_ns = clocks.wall_ns
+    steps: Steps | None
+    recorder: Recorder
+    durable: bool
+    window: WindowOwner
+    ports: PortMonitor
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self._clock_s = self.clocks.monotonic_s
+        self._wall_ns = self.clocks.wall_ns
         self._seen: LatestState | None = None
         self._counted: RecentPorts | None = None
         self._last_ns: int | None = None
@@ -78,8 +73,8 @@ class QueueHistory:
 
     async def run_forever(self) -> None:
         """Records a step as each begins by the wall clock; a failure is logged, and the next is tried."""
-        while self._steps is not None:
-            step_ns = self._steps.finest_s * NS_PER_S
+        while self.steps is not None:
+            step_ns = self.steps.finest_s * NS_PER_S
             await asyncio.sleep((step_ns - self._wall_ns() % step_ns) / NS_PER_S)
             try:
                 await self.record()
@@ -88,10 +83,10 @@ class QueueHistory:
 
     async def record(self) -> bool:
         """Queues what is new since the last call; returns whether anything was."""
-        if self._steps is None:
+        if self.steps is None:
             return False
         seen, counted = self._new_state(), self._new_ports()
-        if seen is None and (counted is None or not self._window.stale):
+        if seen is None and (counted is None or not self.window.stale):
             # While reports come, counters alone would record the unknown queues as empty.
             return False
         queues = () if seen is None else seen.state.queues
@@ -99,7 +94,7 @@ class QueueHistory:
         ports = await asyncio.to_thread(port_steps, queues, rates)
         if not ports:
             return False
-        held = self._recorder.holds
+        held = self.recorder.holds
         self._waiting_rows = {key: rows for key, rows in self._waiting_rows.items() if held(key)}
         waiting = sum(self._waiting_rows.values())
         if waiting and waiting + len(ports) > MOST_WAITING_ROWS:
@@ -107,26 +102,26 @@ class QueueHistory:
             return False
         seen_s = max(one.at_s for one in (seen, counted) if one is not None)
         ago_ns = round((self._clock_s() - seen_s) * NS_PER_S)
-        self._put(begin_ns(self._wall_ns() - ago_ns, self._steps.finest_s), ports)
+        self._put(begin_ns(self._wall_ns() - ago_ns, self.steps.finest_s), ports)
         return True
 
     def _new_state(self) -> LatestState | None:
         """The last state, unless it was recorded already or is stale."""
-        latest = self._window.latest
-        if latest is None or latest is self._seen or self._window.stale:
+        latest = self.window.latest
+        if latest is None or latest is self._seen or self.window.stale:
             return None
         self._seen = latest
         return latest
 
     def _new_ports(self) -> RecentPorts | None:
-        latest = self._ports.latest
+        latest = self.ports.latest
         if latest is None or latest is self._counted:
             return None
         self._counted = latest
         return latest
 
     def _put(self, at_ns: int, ports: Sequence[PortStep]) -> None:
-        steps = self._steps
+        steps = self.steps
         assert steps is not None
         finest_s, before_ns = steps.finest_s, self._last_ns
         self._last_ns = at_ns
@@ -145,19 +140,19 @@ class QueueHistory:
         def pruned(connection: Connection) -> None:
             for step_s in lengths(connection):  # includes those of earlier settings
                 keep_s = steps.keep_s.get(step_s, steps.longest_s)
-                if not self._durable:
+                if not self.durable:
                     keep_s = min(keep_s, step_s * max(MOST_ROWS_IN_MEMORY // len(ports), 1))
                 prune(connection, step_s, at_ns - math.ceil(keep_s * NS_PER_S), most=STEPS_PRUNED_AT_ONCE)
 
         key = object()  # of its own, since a step may be written more than once
         self._waiting_rows[key] = len(ports)
-        self._recorder.put(written, key=key)
+        self.recorder.put(written, key=key)
         second_s = next((to_s for _, to_s in steps.folds), None)
         if second_s is not None and (
             before_ns is None or begin_ns(before_ns, second_s) != begin_ns(at_ns, second_s)
         ):
-            self._recorder.put(folded)
-        self._recorder.put(pruned, key="prune queue_history")
+            self.recorder.put(folded)
+        self.recorder.put(pruned, key="prune queue_history")
 
 
 def port_steps(queues: Iterable[QueueState], rates: Iterable[PortRates]) -> list[PortStep]:

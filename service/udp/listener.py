@@ -112,27 +112,23 @@ class UdpCounts:
         return self.queue + self.kernel + self.refused + self.truncated
 
 
+@dataclass
 class Receiver:
     """Reads ``sockets``, which it closes, into ``queue``. ``wake`` is called from its thread when the queue
     is no longer empty. ``start`` and ``close`` once each.
     """
 
-    def __init__(
-        self,
-        sockets: Sequence[socket.socket],
-        queue: DatagramQueue,
-        reader: SocketReader,
-        wake: Callable[[], None],
-    ) -> None:
-        self._sockets = sockets
-        self._queue = queue
-        self._reader = reader
-        self._wake = wake
+    sockets: Sequence[socket.socket]
+    queue: DatagramQueue
+    reader: SocketReader
+    wake: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._woken, self._waker = socket.socketpair()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ecntwin-udp", daemon=True)
         self._received = self._no_room = self._refused = self._truncated = self._kernel = 0
-        self._kernel_seen = [dropped_by_kernel(one) for one in sockets]
+        self._kernel_seen = [dropped_by_kernel(one) for one in self.sockets]
 
     def start(self) -> None:
         self._thread.start()
@@ -144,7 +140,7 @@ class Receiver:
         if self._thread.ident is not None:
             self._thread.join()
         self._count_kernel()
-        for one in (*self._sockets, self._woken, self._waker):
+        for one in (*self.sockets, self._woken, self._waker):
             one.close()
 
     def counts(self) -> UdpCounts:
@@ -153,11 +149,11 @@ class Receiver:
     def _run(self) -> None:
         waiting = select.poll()
         waiting.register(self._woken, select.POLLIN)
-        for one in self._sockets:
+        for one in self.sockets:
             waiting.register(one, select.POLLIN)
         while not self._stopping.is_set():
             try:
-                read = sum(map(self._read, self._sockets))
+                read = sum(map(self._read, self.sockets))
             except Exception:  # the thread must survive
                 _log.exception("a UDP socket cannot be read; retrying")
                 read = 0
@@ -172,20 +168,20 @@ class Receiver:
         """Reads up to some thousands of datagrams of a socket; returns how many."""
         read = 0
         for _ in range(_READS_A_SOCKET):
-            taken = self._reader.read(one, self._queue.room)
+            taken = self.reader.read(one, self.queue.room)
             read += taken.read
             self._received += taken.read
             self._truncated += taken.truncated
             self._refused += taken.refused
             self._no_room += taken.no_room
-            if taken.chunk is not None and self._queue.put(taken.chunk):
-                self._wake()
+            if taken.chunk is not None and self.queue.put(taken.chunk):
+                self.wake()
             if taken.read < DATAGRAMS_A_READ:
                 break
         return read
 
     def _count_kernel(self) -> None:
-        for place, one in enumerate(self._sockets):
+        for place, one in enumerate(self.sockets):
             seen = dropped_by_kernel(one)
             self._kernel += (seen - self._kernel_seen[place]) % (1 << 32)
             self._kernel_seen[place] = seen
@@ -208,27 +204,21 @@ class UdpTotals:
     waiting: int
 
 
+@dataclass
 class UdpListener:
     """``shared``: other processes may bind the same ports; the kernel distributes senders among them.
 
     ``start`` and ``stop`` once each, on one event loop.
     """
 
-    def __init__(
-        self,
-        settings: UdpSettings,
-        *,
-        decode: Decode,
-        sink: ReportSink,
-        metrics: UdpMetrics,
-        shared: bool = False,
-    ) -> None:
-        self._settings = settings
-        self._shared = shared
-        self._decode = decode
-        self._sink = sink
-        self._metrics = metrics
-        self._queue = DatagramQueue(settings.queue_datagrams)
+    settings: UdpSettings
+    decode: Decode
+    sink: ReportSink
+    metrics: UdpMetrics
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        self._queue = DatagramQueue(self.settings.queue_datagrams)
         self._waiting = asyncio.Event()
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
@@ -238,7 +228,7 @@ class UdpListener:
 
     def start(self) -> None:
         """Opens the sockets and receives; raises ``SettingsError`` for a port that cannot be bound."""
-        settings = self._settings
+        settings = self.settings
         sockets = []
         try:
             for port in settings.ports:
@@ -247,7 +237,7 @@ class UdpListener:
                     port,
                     settings.sockets,
                     buffer_bytes=settings.receive_buffer_bytes,
-                    shared=self._shared,
+                    shared=self.shared,
                 )
         except BaseException:
             for one in sockets:
@@ -262,7 +252,7 @@ class UdpListener:
 
         senders = AllowedSenders(map(ipaddress.ip_network, settings.allowed))
         self._receiver = Receiver(sockets, self._queue, reader(senders), wake)
-        self._metrics.queue.set_function(lambda: self._queue.depth)
+        self.metrics.queue.set_function(lambda: self._queue.depth)
         self._receiver.start()
         self._task = asyncio.create_task(self._take_forever(), name="udp")
 
@@ -287,10 +277,6 @@ class UdpListener:
     def tally(self) -> UdpTotals:
         return UdpTotals(self.counts, self.taken, self._queue.depth)
 
-    @property
-    def depth(self) -> int:
-        return self._queue.depth
-
     async def _take_forever(self) -> None:
         while True:
             with suppress(TimeoutError):
@@ -306,7 +292,7 @@ class UdpListener:
 
     async def _take(self, chunk: Chunk) -> None:
         try:
-            await self._sink.ingest(partial(self._decode, chunk.payloads, chunk.received_ns, chunk.sources))
+            await self.sink.ingest(partial(self.decode, chunk.payloads, chunk.received_ns, chunk.sources))
         except TelemetryError as error:
             _log.warning("%d datagrams were left out: %s", len(chunk.payloads), error)
         except Exception:
@@ -317,8 +303,8 @@ class UdpListener:
         """Adds what was counted since the last call to the metrics."""
         now, before = self.counts, self._published
         self._published = now
-        self._metrics.received.inc(now.received - before.received)
+        self.metrics.received.inc(now.received - before.received)
         for where in UDP_DROPS:
             more = getattr(now, where) - getattr(before, where)
             if more:
-                self._metrics.dropped.labels(where).inc(more)
+                self.metrics.dropped.labels(where).inc(more)

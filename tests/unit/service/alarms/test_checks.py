@@ -314,7 +314,7 @@ async def test_what_fails_as_it_should_not_keeps_nothing_else_from_being_looked_
     world = World(lately=RecentPorts((paused,), {}), age_s=0.0)
     checks = world.checks()
     if part == "state":
-        checks._window = cast(Any, _Window(world, fails))
+        checks.window = cast(Any, _Window(world, fails))
     else:
         world.sequence = cast(Any, 1)
     assert await found(checks, "pfc_storm") == {"leaf1 1": 0.5}

@@ -267,7 +267,7 @@ def test_only_rows_of_ports_count_towards_what_may_wait(monkeypatch: pytest.Monk
 
 def test_settings_may_say_that_nothing_is_written() -> None:
     async def story(world: World) -> None:
-        world.history._steps = None
+        world.history.steps = None
         world.sees(queue())
         assert not await world.history.record()
         await world.history.run_forever()

@@ -101,7 +101,7 @@ async def test_thousands_arrive_in_the_window_each_once() -> None:
             await one.until(lambda sent=end: one.udp.taken == sent)
         assert sorted(one.decoding.numbers) == list(range(20_000))
         assert one.udp.counts.received == 20_000
-        assert one.udp.dropped == one.udp.depth == 0
+        assert one.udp.dropped == one.udp.tally().waiting == 0
         assert one.window.accepted == 20_000
         assert one.decoding.sources == {"127.0.0.1"}
         assert before_ns <= min(one.decoding.received_ns) <= max(one.decoding.received_ns) <= time.time_ns()
@@ -158,7 +158,7 @@ async def test_a_queue_that_is_full_drops_the_newest_and_counts_them() -> None:
         for end in (101, 301, 501):  # no more at once than any kernel's buffer holds
             send([datagram(number) for number in range(max(1, end - 200), end)], one.udp.addresses[0])
             await one.until(lambda sent=end: one.udp.counts.received == sent)
-        assert one.udp.depth == 100
+        assert one.udp.tally().waiting == 100
         assert one.metric("ecntwin_udp_queue_datagrams") == 100
         held.go.set()
         await one.until(lambda: one.udp.taken == 101)
@@ -196,7 +196,7 @@ async def test_it_stops_while_datagrams_pour_in_and_the_window_is_busy() -> None
     async with listened(held, queue_datagrams=1_000) as one:
         pouring = asyncio.create_task(asyncio.to_thread(pour, one.udp.addresses[0]))
         await asyncio.to_thread(held.begun.wait, PATIENCE_S)
-        await one.until(lambda: one.udp.depth >= 1_000)
+        await one.until(lambda: one.udp.tally().waiting >= 1_000)
     stop.set()
     await pouring
     port = int(one.udp.addresses[0].rpartition(":")[2])
