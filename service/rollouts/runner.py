@@ -74,48 +74,6 @@ _STEPS: dict[type[SwitchAction], Step] = {
 }
 
 
-def step_of(action: SwitchAction) -> Step:
-    return _STEPS[type(action)]
-
-
-async def event_of(
-    action: SwitchAction,
-    fleet: Fleet,
-    plan: RolloutPlan,
-    *,
-    still: Callable[[], bool],
-    wall_s: Callable[[], float],
-) -> Event | None:
-    """Runs the step; never raises ``SwitchError``.
-
-    None where it was not ``still`` wanted once the switch was free: nothing was done. Where pushing has been
-    turned off since the plan was made, it fails without touching a device.
-    """
-    name, step = action.switch, step_of(action)
-
-    def failed(reason: str, sentence: str, *, passing: bool) -> Failed:
-        return Failed(
-            at_s=wall_s(), switch=name, step=step, reason=reason, sentence=sentence, passing=passing
-        )
-
-    try:
-        if name in plan.written and not fleet.writes(name):
-            return failed("disabled", f"switch {name!r} is no longer written from here", passing=True)
-        return await _done(action, fleet, plan, still, wall_s)
-    except OvertakenError:
-        return None
-    except ConcurrentEditError as error:
-        if isinstance(action, Undo):
-            return LeftAlone(at_s=wall_s(), switch=name, sentence=str(error))
-        return failed(error.reason, str(error), passing=False)
-    except SwitchError as error:
-        return failed(error.reason, str(error), passing=isinstance(error, UnreachableError))
-    except Exception as error:
-        _log.exception("the adapter of switch %s failed unexpectedly", name)
-        sentence = f"the adapter of switch {name!r} failed ({type(error).__name__}); see the service's log"
-        return failed("mistake", sentence, passing=False)
-
-
 def differing(change: StagedChange, reading: Reading, at_s: float) -> Failed:
     """The failure of a switch that was set and now runs something else."""
     error = ReadBackError(
@@ -127,42 +85,6 @@ def differing(change: StagedChange, reading: Reading, at_s: float) -> Failed:
     return Failed(
         at_s=at_s, switch=change.switch, step="check", reason=error.reason, sentence=str(error), passing=False
     )
-
-
-async def _done(
-    action: SwitchAction,
-    fleet: Fleet,
-    plan: RolloutPlan,
-    still: Callable[[], bool],
-    wall_s: Callable[[], float],
-) -> Event:
-    name = action.switch
-    match action:
-        case Stage(target=target):
-            change = await fleet.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
-            if name in plan.written:
-                _check_not_changed_elsewhere(change, fleet.set_to(name))
-                _check_step(change, plan.limits.max_step)
-            return Staged(at_s=wall_s(), switch=name, change=change)
-        case Apply(change=change):
-            await fleet.step(name, lambda adapter: adapter.apply(change), still=still)
-            return Applied(at_s=wall_s(), switch=name)
-        case Verify(change=change):
-            reading = await fleet.step(name, lambda adapter: adapter.verify(change), still=still)
-            if fleet.writes(name):
-                fleet.note(reading)
-            return Verified(at_s=wall_s(), switch=name, runs=reading.usual or change.after)
-        case Confirm(change=change):
-            await fleet.step(name, lambda adapter: _confirm(adapter, change), still=still)
-            return Confirmed(at_s=wall_s(), switch=name)
-        case Undo(change=change):
-
-            def undo(adapter: SwitchAdapter) -> None:
-                adapter.rollback(change)
-
-            await fleet.step(name, undo, still=still)
-            await fleet.refresh([name], from_now=True)
-            return Undone(at_s=wall_s(), switch=name)
 
 
 def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
@@ -387,7 +309,7 @@ class Runner:
                 return  # it waited for its turn, and something else has happened
             if action.switch in rollout.state.plan.written and isinstance(action, Undo):
                 self.fleet.set_watermarks.put(action.switch, None)  # half of a change is no drift
-            event = await self._done(rollout, action, step_of(action), still)
+            event = await self._timed(rollout, action, _STEPS[type(action)], still)
             if event is not None:
                 await self.record(rollout, event)
 
@@ -397,7 +319,7 @@ class Runner:
 
         async def runs(change: StagedChange) -> bool:
             async with self._room:
-                event = await self._done(rollout, Verify(change.switch, change), "check", still)
+                event = await self._timed(rollout, Verify(change.switch, change), "check", still)
                 if isinstance(event, Failed):  # at once: others may take long to answer
                     await self.record(rollout, msgspec.structs.replace(event, step="check"), still)
                 return isinstance(event, Verified)
@@ -407,14 +329,84 @@ class Runner:
             names = tuple(change.switch for change in action.changes)
             await self.record(rollout, Checked(at_s=self.clock.now_s(), switches=names), still)
 
-    async def _done(
+    async def _timed(
         self, rollout: Rollout, action: SwitchAction, step: Step, still: Callable[[], bool]
     ) -> Event | None:
-        began_s, plan = self.clock.now_s(), rollout.state.plan
-        event = await event_of(action, self.fleet, plan, still=still, wall_s=self.clock.now_s)
+        began_s = self.clock.now_s()
+        event = await self._event_of(action, rollout.state.plan, still)
         if event is not None:
             self.notifier.step_timed(action.switch, step, self.clock.now_s() - began_s)
         return event
+
+    async def _event_of(
+        self, action: SwitchAction, plan: RolloutPlan, still: Callable[[], bool]
+    ) -> Event | None:
+        """Runs the step; never raises ``SwitchError``.
+
+        None where it was not ``still`` wanted once the switch was free: nothing was done. Where pushing was
+        turned off after the plan was made, it fails without touching a device.
+        """
+        name, step = action.switch, _STEPS[type(action)]
+
+        def failed(reason: str, sentence: str, *, passing: bool) -> Failed:
+            return Failed(
+                at_s=self.clock.now_s(),
+                switch=name,
+                step=step,
+                reason=reason,
+                sentence=sentence,
+                passing=passing,
+            )
+
+        try:
+            if name in plan.written and not self.fleet.writes(name):
+                return failed("disabled", f"switch {name!r} is no longer written from here", passing=True)
+            return await self._done(action, plan, still)
+        except OvertakenError:
+            return None
+        except ConcurrentEditError as error:
+            if isinstance(action, Undo):
+                return LeftAlone(at_s=self.clock.now_s(), switch=name, sentence=str(error))
+            return failed(error.reason, str(error), passing=False)
+        except SwitchError as error:
+            return failed(error.reason, str(error), passing=isinstance(error, UnreachableError))
+        except Exception as error:
+            _log.exception("the adapter of switch %s failed unexpectedly", name)
+            sentence = (
+                f"the adapter of switch {name!r} failed ({type(error).__name__}); see the service's log"
+            )
+            return failed("mistake", sentence, passing=False)
+
+    async def _done(self, action: SwitchAction, plan: RolloutPlan, still: Callable[[], bool]) -> Event:
+        name = action.switch
+        match action:
+            case Stage(target=target):
+                change = await self.fleet.step(
+                    name, lambda adapter: adapter.stage(target, plan.id), still=still
+                )
+                if name in plan.written:
+                    _check_not_changed_elsewhere(change, self.fleet.set_to(name))
+                    _check_step(change, plan.limits.max_step)
+                return Staged(at_s=self.clock.now_s(), switch=name, change=change)
+            case Apply(change=change):
+                await self.fleet.step(name, lambda adapter: adapter.apply(change), still=still)
+                return Applied(at_s=self.clock.now_s(), switch=name)
+            case Verify(change=change):
+                reading = await self.fleet.step(name, lambda adapter: adapter.verify(change), still=still)
+                if self.fleet.writes(name):
+                    self.fleet.note(reading)
+                return Verified(at_s=self.clock.now_s(), switch=name, runs=reading.usual or change.after)
+            case Confirm(change=change):
+                await self.fleet.step(name, lambda adapter: _confirm(adapter, change), still=still)
+                return Confirmed(at_s=self.clock.now_s(), switch=name)
+            case Undo(change=change):
+
+                def undo(adapter: SwitchAdapter) -> None:
+                    adapter.rollback(change)
+
+                await self.fleet.step(name, undo, still=still)
+                await self.fleet.refresh([name], from_now=True)
+                return Undone(at_s=self.clock.now_s(), switch=name)
 
     async def _watch(self, rollout: Rollout, action: Watch) -> None:
         def still() -> bool:
