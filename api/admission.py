@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Query
@@ -54,8 +55,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        declared = Headers(scope=scope).get("content-length", "0")
-        claimed = int(declared) if declared.isdecimal() else 0
+        claimed = _declared_bytes(Headers(scope=scope))
         count = 0
 
         async def counted() -> Message:
@@ -106,6 +106,11 @@ class Patience:
         self._received_bytes += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         return message
+
+
+def _declared_bytes(headers: Headers) -> int:
+    declared = headers.get("content-length", "0")
+    return int(declared) if declared.isdecimal() else 0
 
 
 def too_large(received: str, limit_bytes: int) -> HTTPException:
@@ -187,58 +192,50 @@ class Admission:
         await self._app(scope, body.next, send)
 
 
+@dataclass(slots=True)
 class _Body:
     """The body of one request as the application reads it."""
 
-    def __init__(
-        self,
-        access: Access,
-        found: Caller | ApiError,
-        request: Request,
-        receive: Receive,
-        allowed: Callable[[Request], Awaitable[None]],
-    ) -> None:
-        declared = request.headers.get("content-length", "0")
-        self._claimed = int(declared) if declared.isdecimal() else 0
-        self._access = access
-        self._found = found
-        self._request = request
-        self._receive = receive
-        self._allowed = allowed
-        self._count = 0
-        self._containers = 0
+    access: Access
+    found: Caller | ApiError
+    request: Request
+    receive: Receive
+    allowed: Callable[[Request], Awaitable[None]]
+    count: int = 0
+    containers: int = 0
 
     async def next(self) -> Message:
-        if isinstance(self._found, ApiError):
-            message = await self._receive() if self._claimed == 0 else None
+        claimed = _declared_bytes(self.request.headers)
+        if isinstance(self.found, ApiError):
+            message = await self.receive() if claimed == 0 else None
             if message is not None and not message.get("body"):
                 return message
-            raise below(self._found)
-        if self._count == 0:
+            raise below(self.found)
+        if self.count == 0:
             try:
-                await self._allowed(self._request)
+                await self.allowed(self.request)
             except ApiError as error:
                 raise below(error) from error
-        limit_bytes = self._access.body_limit(self._found)
+        limit_bytes = self.access.body_limit(self.found)
         # FastAPI reads and parses these bodies itself.
-        route = self._request.scope.get("route")
+        route = self.request.scope.get("route")
         is_document = getattr(route, "body_field", None) is not None
         if is_document:
             extra = getattr(route, "openapi_extra", None) or {}
             limit_bytes = min(limit_bytes, extra.get(MOST_BYTES, MOST_DOCUMENT_BYTES))
-        if self._claimed > limit_bytes:
-            raise too_large(f"{self._claimed} bytes", limit_bytes)
-        message = await self._receive()
-        size = len(message.get("body", b""))
-        self._count += size
-        if size:
-            self._access.received(self._found, size)
-        if self._count > limit_bytes:
+        if claimed > limit_bytes:
+            raise too_large(f"{claimed} bytes", limit_bytes)
+        message = await self.receive()
+        body = message.get("body", b"")
+        self.count += len(body)
+        if body:
+            self.access.received(self.found, len(body))
+        if self.count > limit_bytes:
             raise too_large(f"more than {limit_bytes} bytes", limit_bytes)
         if is_document:
-            self._containers += message.get("body", b"").count(b"[") + message.get("body", b"").count(b"{")
+            self.containers += body.count(b"[") + body.count(b"{")
             most = limit_bytes // CONTAINER_BYTES
-            if self._containers > most:
+            if self.containers > most:
                 raise below(
                     TooLargeError(
                         "request body",

@@ -39,6 +39,7 @@ from api.routes import (
     whatif,
 )
 from service.events import Clocks
+from service.ingest.process import IngestProcess
 from service.service import Service
 from settings.errors import ApiError, RequestError
 from settings.model import Settings
@@ -306,6 +307,19 @@ class Application(FastAPI):
         return RequestTimes(RequestIds(headed))
 
 
+@asynccontextmanager
+async def started(app: FastAPI, work: Service | IngestProcess) -> AsyncIterator[None]:
+    """Starts it, and stops it when the block is left; ``app.state.failed`` is why it could not start."""
+    try:
+        await work.start()
+        yield
+    except ApiError as error:  # of the start; requests' errors are answered
+        app.state.failed = error
+        raise
+    finally:
+        await work.stop()
+
+
 _DESCRIPTION = """
 INT reports in, ECN watermarks out. Errors are RFC 9457 problem documents that say where, what was received,
 the rule and the remedy. Bearer tokens hold the scopes `telemetry`, `read`, `operate`, `admin`; without a
@@ -341,14 +355,8 @@ def create_app(
         )
         app.state.service = service
         app.state.access = service.access
-        try:
-            await service.start()
+        async with started(app, service):
             yield
-        except ApiError as error:  # of the start; requests' errors are answered
-            app.state.failed = error
-            raise
-        finally:
-            await service.stop()
 
     app = Application(settings, title="ecntwin", description=_DESCRIPTION, tags=_TAGS, lifespan=lifespan)
     for routes in (

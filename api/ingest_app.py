@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 from api.admission import Ports, encoding_of, media_type_of, received
-from api.app import Application
+from api.app import Application, started
 from api.deps import PostsTelemetry, Reads
 from api.routes.health import get_health
 from service.auth.access import Access
@@ -17,7 +17,6 @@ from service.documents.admin import ReadinessDocument
 from service.documents.telemetry import IngestDocument
 from service.events import Clocks
 from service.ingest.process import IngestProcess
-from settings.errors import ApiError
 from settings.model import Settings
 
 
@@ -26,14 +25,8 @@ def create_ingest_app(settings: Settings, process: IngestProcess) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        try:
-            await process.start()
+        async with started(app, process):
             yield
-        except ApiError as error:  # of the start; requests' errors are answered
-            app.state.failed = error
-            raise
-        finally:
-            await process.stop()
 
     app = Application(settings, title="ecntwin ingest", lifespan=lifespan)
     app.state.process = process

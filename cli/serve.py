@@ -83,17 +83,22 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     configure_logging(settings.log.level, RequestFormatter)
     prepare()
     app = create_ingest_app(settings, process)
-    logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
     with _listening(settings.server.host, settings.server.port, share_port=share_port) as listener:
         at = f"[{settings.server.host}]" if listener.family == socket.AF_INET6 else settings.server.host
         scheme = "http" if tls is None else "https"
         port_number = listener.getsockname()[1]
         _ingest_log.info("ingest running on %s://%s:%d (passing on to %s)", scheme, at, port_number, to)
-        try:
-            ListeningServer(app, settings.server, tls).run(sockets=[listener])
-        finally:
-            if (failed := getattr(app.state, "failed", None)) is not None:
-                raise failed
+        _run(ListeningServer(app, settings.server, tls), app, [listener])
+
+
+def _run(server: ListeningServer, app: FastAPI, sockets: list[socket.socket] | None = None) -> None:
+    """Until a signal; a failed start is raised, and reported without uvicorn's traceback."""
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
+    try:
+        server.run(sockets)
+    finally:
+        if (failed := getattr(app.state, "failed", None)) is not None:
+            raise failed
 
 
 def _listening(host: str, port: int, *, share_port: bool) -> socket.socket:
@@ -146,13 +151,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     prepare()
     app = create_app(settings)
     app.openapi()  # cached here; else the first call with a query would block the event loop
-    # A failed start is reported by run_to_exit_code, without uvicorn's traceback.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
-    try:
-        _Server(app, settings, tls).run()
-    finally:
-        if (failed := getattr(app.state, "failed", None)) is not None:
-            raise failed
+    _run(_Server(app, settings, tls), app)
 
 
 def _check_storage(settings: Settings) -> None:
