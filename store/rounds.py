@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
@@ -32,10 +31,6 @@ def save(connection: Connection, row: RoundRow) -> None:
 def stand(connection: Connection, row_id: str, status: str, standing: str) -> None:
     """Writes the decision, if the row is still there."""
     connection.execute(update(table).where(table.c.id == row_id).values(status=status, standing=standing))
-
-
-def remove(connection: Connection, ids: Collection[str]) -> None:
-    connection.execute(delete(table).where(table.c.id.in_(list(ids))))
 
 
 def newest(connection: Connection, limit: int, *, before_ns: int | None = None) -> list[RoundRow]:

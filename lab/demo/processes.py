@@ -52,10 +52,6 @@ class Child:
         self._reader.start()
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def running(self) -> bool:
         return self._process.poll() is None
 

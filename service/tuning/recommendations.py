@@ -89,9 +89,6 @@ class SavedRounds:
         await self._recorder.flush()
         await self._database.write(lambda connection: rounds.save(connection, row_of(entry)))
 
-    def remove(self, entry_id: str) -> None:
-        self._recorder.put(partial(rounds.remove, ids=(entry_id,)))
-
     async def newest(self, limit: int, *, before_ns: int | None = None) -> list[Entry]:
         """Newest first; raises ``UnavailableError``."""
         return await self._database.read(
