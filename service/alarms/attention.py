@@ -1,4 +1,4 @@
-"""What people say of alarms: that they know of one, or that some shall notify nobody for a while.
+"""Acknowledgements and silences of alarms.
 
 Neither changes an alarm: it stays listed, and a critical one still keeps policy from its switches.
 """

@@ -28,7 +28,7 @@ MOST_INCASTS = 32
 MOST_HOPS = 1_000
 _NUMBERS = re.compile(r"([0-9]{1,18})")
 MOST_LEFT = 1_000
-"""Members that left one alarm and are still told of; unknown senders can name any number."""
+"""Past members kept of one alarm; unknown senders can name any number."""
 _OF_ITS_QUEUE = frozenset({ECN_OFF, LOSSLESS_LOSS, PFC_STORM})
 
 Cause = tuple[str, str | None]
@@ -168,8 +168,8 @@ class _Open:
     incast: IncastSite | None = None
     members: dict[Subject, Alarm] = field(default_factory=dict)
     left: dict[Subject, Alarm] = field(default_factory=dict)
-    told_level: Level = Level.NONE
-    told_shape: tuple[frozenset[Subject], str | None] = (frozenset(), None)
+    published_level: Level = Level.NONE
+    published_shape: tuple[frozenset[Subject], str | None] = (frozenset(), None)
 
     @property
     def shape(self) -> tuple[frozenset[Subject], str | None]:
@@ -236,7 +236,7 @@ class AlarmGroups:
         self._open[alarm_id] = made
         for one in members:
             made.members[one.subject], self._of[one.subject] = one, made
-        made.told_level, made.told_shape = made.joined().level, made.shape
+        made.published_level, made.published_shape = made.joined().level, made.shape
 
     def update(
         self,
@@ -250,19 +250,19 @@ class AlarmGroups:
         ended = {change.alarm.subject: change.alarm for change in changes if change.what == "cleared"}
         storms = [subject for subject in now if subject.kind == PFC_STORM]
         sites = [site.spread(storms) for site in incasts]
-        self._see(now, ended, sites)
+        self._refresh_members(now, ended, sites)
         by_cause = {one.cause: one for one in self._open.values() if one.incast is None}
         of_incasts = [one for one in self._open.values() if one.incast is not None]
         for alarm in now.values():
             if alarm.subject not in self._of:
-                home = self._home(alarm, sites, by_cause, of_incasts, wall_ns)
-                home.members[alarm.subject], self._of[alarm.subject] = alarm, home
-                home.left.pop(alarm.subject, None)
+                group = self._alarm_for(alarm, sites, by_cause, of_incasts, wall_ns)
+                group.members[alarm.subject], self._of[alarm.subject] = alarm, group
+                group.left.pop(alarm.subject, None)
         told = [change for site in sites for change in self._merged(site)]
         told.extend(change for one in list(self._open.values()) if (change := self._change(one, ended)))
         return tuple(told)
 
-    def _see(
+    def _refresh_members(
         self, now: Mapping[Subject, Alarm], ended: Mapping[Subject, Alarm], sites: Sequence[IncastSite]
     ) -> None:
         """Brings the members up to date; those that are not active any more leave."""
@@ -279,7 +279,7 @@ class AlarmGroups:
                     if len(one.left) > MOST_LEFT:
                         del one.left[next(iter(one.left))]
 
-    def _home(
+    def _alarm_for(
         self,
         alarm: Alarm,
         sites: Sequence[IncastSite],
@@ -321,10 +321,10 @@ class AlarmGroups:
         ]
         if not parts:
             return
-        first, *others = sorted(parts, key=lambda one: (not one.told_level, one.since_s, one.id))
+        first, *others = sorted(parts, key=lambda one: (not one.published_level, one.since_s, one.id))
         first.incast = site
         for one in others:
-            if one.told_level:
+            if one.published_level:
                 why = f"it is part of alarm {first.id}: one incast is behind both"
                 yield self._end(one, max(member.seen_s for member in one.members.values()), why)
             del self._open[one.id]
@@ -337,18 +337,18 @@ class AlarmGroups:
             del self._open[one.id]
             ending = max(last, key=lambda alarm: alarm.ended_s or 0.0)
             return self._end(one, ending.ended_s or 0.0, ending.why)
-        alarm, before, shape = one.joined(), one.told_level, one.told_shape
-        one.told_level, one.told_shape = alarm.level, one.shape
+        alarm, before, shape = one.joined(), one.published_level, one.published_shape
+        one.published_level, one.published_shape = alarm.level, one.shape
         if not before:
             return JoinedChange("raised", alarm, before)
         if alarm.level is not before:
             return JoinedChange("level", alarm, before)
-        return JoinedChange("members", alarm, before) if shape != one.told_shape else None
+        return JoinedChange("members", alarm, before) if shape != one.published_shape else None
 
     def _end(self, one: _Open, ended_s: float, why: str | None) -> JoinedChange:
         alarm = one.joined(ended_s=ended_s, why=why)
         self._ended.append(alarm)
-        return JoinedChange("cleared", alarm, one.told_level)
+        return JoinedChange("cleared", alarm, one.published_level)
 
 
 AT_ONCE_S = 60.0
@@ -421,6 +421,6 @@ def together(active: Sequence[JoinedAlarm]) -> tuple[Together, ...]:
 
 
 def _began_s(alarm: JoinedAlarm) -> float:
-    """When what it tells of began, before it had lasted long enough to be told."""
+    """When its cause began, which for some kinds is earlier than the alarm by the value itself."""
     lead = alarm.lead
     return lead.seen_s - lead.value if alarm.kind in _LASTING else alarm.since_s

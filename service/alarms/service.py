@@ -141,9 +141,9 @@ class Alarms:
         self._group_of = {
             alarm.id: group.id for group in self._together if len(group.alarms) > 1 for alarm in group.alarms
         }
-        self._weigh_silences()
+        self._apply_silences()
 
-    def _weigh_silences(self) -> None:
+    def _apply_silences(self) -> None:
         among = self.silences.current()
         self._silenced = frozenset(one.id for one in self.active if among and self.silences.of(one, among))
         self._metrics.saw_alarms(
@@ -165,9 +165,9 @@ class Alarms:
         self._silences_changed()
 
     def _silences_changed(self) -> None:
-        """Shows it at once; what is heard again is told by the next check, as after a silence's end."""
+        """Counts and shows it at once; the next check publishes the alarms that are silenced no more."""
         before = self._silenced
-        self._weigh_silences()
+        self._apply_silences()
         self._silenced |= before & {one.id for one in self.active}
         self._events.publish("alarm", {"what": "silences"})
 
@@ -186,7 +186,7 @@ class Alarms:
         else:
             self._acks[alarm_id] = ack
         self._history.acknowledged(alarm_id, ack)
-        self._events.publish("alarm", self._told("acknowledged" if ack else "unacknowledged", alarm))
+        self._events.publish("alarm", self._event_data("acknowledged" if ack else "unacknowledged", alarm))
         return self._documents([alarm], MOST_SUBJECTS)[0]
 
     def get(self, alarm_id: str) -> JoinedAlarm:
@@ -283,7 +283,7 @@ class Alarms:
         now_s, now_ns = self._clocks.monotonic_s(), self._clocks.wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 
-    def _told(self, what: str, alarm: JoinedAlarm, before: Level = Level.NONE) -> dict[str, Any]:
+    def _event_data(self, what: str, alarm: JoinedAlarm, before: Level = Level.NONE) -> dict[str, Any]:
         return {
             "what": what,
             "id": alarm.id,
@@ -298,7 +298,7 @@ class Alarms:
         }
 
     def _publish(self, changes: Sequence[JoinedChange]) -> None:
-        """The worst first. Silenced ones are told as such, and logged below any level that is looked at."""
+        """The worst first; silenced ones are logged at debug level."""
         worst_first = sorted(changes, key=lambda change: -max(change.alarm.level, change.before))
         for change in worst_first[:MOST_PUBLISHED]:
             alarm = change.alarm
@@ -315,7 +315,7 @@ class Alarms:
                 alarm.kind,
                 alarm.sentence,
             )
-            self._events.publish("alarm", self._told(change.what, alarm, change.before))
+            self._events.publish("alarm", self._event_data(change.what, alarm, change.before))
         if len(changes) > MOST_PUBLISHED:
             _log.warning("%d more alarms changed: see /v1/alarms", len(changes) - MOST_PUBLISHED)
             self._events.publish("alarm", {"what": "more", "count": len(changes) - MOST_PUBLISHED})
