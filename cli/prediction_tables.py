@@ -173,17 +173,13 @@ def _figures(one: Predicted, score_is: str) -> tuple[str, str, str, str]:
     )
 
 
-def _told(relative: float) -> str:
-    """A relative change; from three times as much on, percent say little."""
-    times = relative + 1
-    return change_text(relative) if times < _MANY else f"{times:.{0 if times >= 10 else 1}f} times"
-
-
 def _change(before: float | None, after: float | None, better: int) -> Text:
     if before is None or after is None or before == 0:
         return Text("" if before == after else NONE)
     relative = after / before - 1
     if abs(relative) < 0.005:
         return Text("same", style="dim")
-    good = relative * better > 0
-    return Text(_told(relative), style="" if better == _NEITHER else "green" if good else "red")
+    good, times = relative * better > 0, relative + 1
+    # From three times as much on, percent say little.
+    text = change_text(relative) if times < _MANY else f"{times:.{0 if times >= 10 else 1}f} times"
+    return Text(text, style="" if better == _NEITHER else "green" if good else "red")

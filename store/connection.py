@@ -132,7 +132,7 @@ def place_of(url: str | None) -> Place:
     try:
         parsed = _parsed(url)
         if parsed.get_backend_name() != "sqlite":
-            return Place(shown, _postgresql(url), None)
+            return Place(shown, _postgresql(parsed), None)
         if parsed.database in (None, "", ":memory:"):
             raise ArgumentError("it names no file")
         if "uri" in parsed.query:
@@ -209,8 +209,7 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")
 
 
-def _postgresql(url: str) -> Engine:
-    parsed = make_url(url)
+def _postgresql(parsed: URL) -> Engine:
     if parsed.get_backend_name() != "postgresql":
         raise ArgumentError(f"{parsed.get_backend_name()} is neither")
     if "+" not in parsed.drivername:

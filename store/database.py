@@ -88,7 +88,8 @@ class Database:
         )
         self._open = False
         self._closed = False
-        self._failing: str | None = None
+        self.failing: str | None = None
+        """Why the last write failed, in the driver's words; None where it worked."""
 
     @property
     def durable(self) -> bool:
@@ -98,11 +99,6 @@ class Database:
     def shown(self) -> str:
         """The URL without its password."""
         return self._place.shown
-
-    @property
-    def failing(self) -> str | None:
-        """Why the last write failed, in the driver's words; None where it worked."""
-        return self._failing
 
     def open(self) -> None:
         """Connects and migrates; blocking. Does nothing once it is open.
@@ -180,14 +176,14 @@ class Database:
                 "correct the path, its rights or the credentials",
             ) from error
         self._open = True
-        self._failing = None
+        self.failing = None
 
     def _written(self, transaction: Callable[[Connection], T]) -> T:
         try:
             self._opened()
             done = self._writing.run(transaction)
         except SettingsError as error:  # found only now, as it could not be reached before
-            self._failing = "; ".join(part for part in (error.received, error.rule) if part)
+            self.failing = "; ".join(part for part in (error.received, error.rule) if part)
             raise UnavailableError(
                 f"database ({self.shown})", error.received, error.rule, error.remedy
             ) from error
@@ -195,14 +191,14 @@ class Database:
             raise self._unavailable(said(error)) from error
         except _TROUBLE as error:
             raise self._failed(error) from error
-        if self._failing is not None:
+        if self.failing is not None:
             _log.warning("the database (%s) can be written again", self.shown)
-            self._failing = None
+            self.failing = None
         return done
 
     def _read(self, query: Callable[[Connection], T]) -> T:
         if not self._open:
-            raise self._unavailable(self._failing or "a question before it was opened")
+            raise self._unavailable(self.failing or "a question before it was opened")
         try:
             return self._reading.run(query)
         except _TROUBLE as error:
@@ -211,9 +207,9 @@ class Database:
     def _failed(self, error: Exception) -> UnavailableError:
         """Records the failure; logs it once in a service. Commands print it themselves."""
         reason = said(error)
-        if self._alone and self._failing != reason:
+        if self._alone and self.failing != reason:
             _log.error("the database (%s) cannot be written: %s", self.shown, reason)
-        self._failing = reason
+        self.failing = reason
         return self._unavailable(reason)
 
     def _unavailable(self, received: str) -> UnavailableError:

@@ -30,15 +30,12 @@ class Lab(Protocol):
 
     def advance(self, until_s: float) -> None:
         """Runs until then."""
-        ...
 
     def mark(self) -> FiguresDocument:
         """The figures since the last mark or the start, unfinished flows at their age; sets a mark."""
-        ...
 
     def figures(self) -> FiguresDocument:
         """The figures of the whole run, unfinished flows at their age."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +51,9 @@ class Service(Protocol):
 
     def tune(self) -> Answer:
         """Runs a round."""
-        ...
 
     def approve(self, recommendation: str) -> Answer:
         """Rolls it out; returns once every switch runs it, or all are restored."""
-        ...
 
 
 class _Caller:
@@ -238,11 +233,7 @@ def _round(service: Service, at_s: float, running: Watermark, clock_s: Callable[
     approved = service.approve(str(found["id"]))
     if approved.document is None:
         return ended("failed", running, approved.detail, gain)
-    return ended("pushed", _watermark(approved.document["staged"]), why, gain)
-
-
-def _watermark(document: dict[str, Any]) -> Watermark:
-    return Watermark(document["kmin_bytes"], document["kmax_bytes"], document["pmax"])
+    return ended("pushed", Watermark(**approved.document["staged"]), why, gain)
 
 
 CLOSED_LOOP, VENDOR, PAPER_SETTING = "closed loop", "vendor default", "DCQCN paper"

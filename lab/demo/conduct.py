@@ -38,11 +38,9 @@ class Watcher(Protocol):
 
     def stage(self, text: str) -> None:
         """The demo now does ``text``."""
-        ...
 
     def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
         """An interval of ``run`` has ended, and the round after it."""
-        ...
 
 
 def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:

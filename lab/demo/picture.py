@@ -72,7 +72,6 @@ class _Frame:
 
 
 def picture(outcome: Outcome) -> str:
-    """The SVG document."""
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH}' height='{HEIGHT}' "
         f"viewBox='0 0 {WIDTH} {HEIGHT}' {_FONT} font-size='13' fill='#0f172a'>",

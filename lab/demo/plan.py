@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lab.setup import LeafSpine
@@ -82,7 +82,7 @@ class DemoPlan:
             "server": {"port": 0},
             "telemetry": {"period_s": PERIOD_S, "n_periods": round(self.window_s / PERIOD_S)},
             "fabric": {"mtu_payload_bytes": 1000, "buffer_bytes": self.buffer_bytes},
-            "incumbent": {"default": _numbers(VENDOR_DEFAULT)},
+            "incumbent": {"default": asdict(VENDOR_DEFAULT)},
             "search": {
                 "candidates": self.candidates,
                 "narrowed": self.narrowed,
@@ -106,10 +106,6 @@ class DemoPlan:
                 "batch_size": self.fabric.leaves + self.fabric.spines,
             },
         }
-
-
-def _numbers(mark: Watermark) -> dict[str, float]:
-    return {"kmin_bytes": mark.kmin_bytes, "kmax_bytes": mark.kmax_bytes, "pmax": mark.pmax}
 
 
 def phases(each_s: float, *lines: tuple[str, str]) -> tuple[Phase, ...]:

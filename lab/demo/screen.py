@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round, Run
+from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
@@ -31,7 +30,6 @@ class Shown:
     def __init__(self, plan: DemoPlan, screen: Console | None) -> None:
         self._plan = plan
         self._screen = screen
-        self._stack = ExitStack()
         self._tasks: dict[str, TaskID] = {}
         self._doing = ""
         bars = Console(stderr=True)
@@ -48,16 +46,15 @@ class Shown:
         )
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(self._bars)
+        self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        self._bars.stop()
 
     def stage(self, text: str) -> None:
-        """Shows the stage."""
         if self._doing:
             self._bars.remove_task(self._tasks.pop(self._doing))
         self._doing = text
@@ -180,12 +177,8 @@ def queue_lines(outcome: Outcome) -> list[str]:
         return _BLOCKS[min(int(share * len(_BLOCKS)), len(_BLOCKS) - 1)] * 2
 
     width = max(len(run.name) for run in outcome.runs)
-    return [
-        f"  {run.name:<{width}}  {''.join(map(block, row))}" for run, row in _top_down(outcome.runs, rows)
+    lines = [
+        f"  {run.name:<{width}}  {''.join(map(block, row))}"
+        for run, row in zip(outcome.runs, rows, strict=True)
     ]
-
-
-def _top_down(runs: Sequence[Run], rows: Sequence[Sequence[float]]) -> list[tuple[Run, Sequence[float]]]:
-    """The static settings first, as in the table."""
-    pairs = list(zip(runs, rows, strict=True))
-    return [*pairs[1:], pairs[0]]
+    return [*lines[1:], lines[0]]  # the static settings first, as in the table

@@ -203,7 +203,8 @@ class SwitchPortsDocument(Document):
         for queue in state.queues:
             if queue.ref.switch == switch:
                 queues[queue.ref.port].append(queue)
-        cabled = {port.port: port for port in _ends(topology, switch) if port.port is not None}
+        ends = (topology.ports[index] for index in topology.ports_of.get(switch, ()))
+        cabled = {end.port: end for end in ends if end.port is not None}
         if not queues and switch not in topology.switch_names:
             return None
         ports = [
@@ -320,10 +321,6 @@ def _rounded(values: Iterable[float | None], digits: int) -> list[Any]:
 
 def _most(one: float | None, other: float | None) -> float | None:
     return one if other is None else other if one is None else max(one, other)
-
-
-def _ends(topology: Topology, switch: str) -> list[EgressPort]:
-    return [topology.ports[index] for index in topology.ports_of.get(switch, ())]
 
 
 def _port(

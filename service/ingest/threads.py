@@ -39,7 +39,6 @@ class ReportSink(Protocol):
 
         Raises the ``DecodeError`` of a body that holds no reports at all.
         """
-        ...
 
 
 class _LargeError(Exception):

@@ -36,13 +36,11 @@ class GnmiCounters(CounterReader, Protocol):
 
     def paths(self) -> Sequence[GnmiPath]:
         """The paths to subscribe to now; may ask the switch. Raises ``SwitchError``."""
-        ...
 
     def add(self, value: PathValue) -> None: ...
 
     def collected(self) -> Polled:
         """The samples of the values added since the last call."""
-        ...
 
 
 class StreamedSource:

@@ -170,12 +170,8 @@ class Approvals:
     def _undecided(self, recommendation_id: str) -> Entry:
         entry = self.store.pending(recommendation_id)
         if entry.id in self.validity.deciding:
-            raise ConflictError(
-                f"recommendation {entry.id!r}",
-                None,
-                "it is being decided",
-                "look at /v1/recommendations/current",
-            )
+            remedy = "look at /v1/recommendations/current"
+            raise ConflictError(f"recommendation {entry.id!r}", None, "it is being decided", remedy)
         return entry
 
     async def _plan(self, entry: Entry) -> RolloutPlan:

@@ -101,7 +101,6 @@ class RoundResult:
 
     @property
     def search_s(self) -> float:
-        """Time spent searching."""
         return sum(seconds for stage, seconds in self.stage_s.items() if stage != "scenario")
 
     @property
@@ -116,7 +115,6 @@ class RoundResult:
 
     @property
     def window_s(self) -> float:
-        """Length of the state's window."""
         return (self.state.window_end_ns - self.state.window_start_ns) / NS_PER_S
 
     @property

@@ -95,7 +95,8 @@ def opened(
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.bind(address)
             address = made.getsockname()
-            _stamp(made)
+            if _LINUX:  # the kernel's time of receipt: datagrams may be read late
+                made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             granted = granted_bytes(made, buffer_bytes)
     except OSError as error:
         for made in sockets:
@@ -141,12 +142,6 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return family, address
-
-
-def _stamp(made: socket.socket) -> None:
-    """Enables kernel receive timestamps: datagrams may be read late."""
-    if _LINUX:
-        made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
 
 def _refused(host: str, port: int, error: OSError) -> SettingsError:
@@ -215,7 +210,6 @@ class SocketReader(Protocol):
 
     def read(self, made: socket.socket, room: int) -> ReadResult:
         """Reads at most ``DATAGRAMS_A_READ`` datagrams, and keeps at most ``room`` of them."""
-        ...
 
 
 def reader(senders: AllowedSenders, *, clock_ns: Callable[[], int] = time.time_ns) -> SocketReader:
