@@ -53,6 +53,7 @@ from twin.units import bytes_text, duration_text, quantity
 
 _INDENT = (0, 0, 0, 2)
 SUBJECTS_SHOWN = 12
+_LEVEL_STYLES = {"well": "green", "watch": "yellow", "bad": "bold red"}
 LONG = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
@@ -286,7 +287,8 @@ def document(url: str, found: Status) -> dict[str, Any]:
 def status_lines(url: str, found: Status) -> Table:
     lines = labelled_lines()
     lines.add_row("service", _service(url, found))
-    lines.add_row("fabric", _condition(found.condition.read(ConditionAnswer)))
+    fabric = found.condition.read(ConditionAnswer)
+    lines.add_row("fabric", Text(fabric.sentence, _LEVEL_STYLES.get(fabric.level, "dim")))
     lines.add_row("alarms", _alarms(found.alarms.read(AlarmsAnswer)))
     lines.add_row("telemetry", _telemetry(_read(found.state, StateAnswer)))
     lines.add_row("switches", _switches(found.switches.read(list[SwitchAnswer])))
@@ -311,11 +313,6 @@ def _service(url: str, found: Status) -> Text:
     if readiness.ready:
         return line.append("ready", "green")
     return line.append("not ready: ", "yellow").append(" ".join(readiness.reasons))
-
-
-def _condition(found: ConditionAnswer) -> Text:
-    style = {"well": "green", "watch": "yellow", "bad": "bold red"}.get(found.level, "dim")
-    return Text(found.sentence, style)
 
 
 def _alarms(found: AlarmsAnswer) -> Text:

@@ -193,7 +193,9 @@ def run_round(
         notes=(*found.notes, *_waiting_note(waiting), *mixed),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
-    search = ask.search if found.failure is None else _least(ask.search)
+    search = ask.search
+    if found.failure is not None:  # for the incumbent's figures alone: nothing else will be recommended
+        search = replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
     enter("propose")
     answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
     predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
@@ -236,11 +238,6 @@ def _waiting_note(share: float | None) -> tuple[str, ...]:
         "they were seen to start: what a watermark does to bulk transfers is known less well than the error "
         "says.",
     )
-
-
-def _least(search: SearchSettings) -> SearchSettings:
-    """A search for the incumbent's figures alone: no other watermark will be recommended."""
-    return replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
 
 
 def scenario_of(
