@@ -135,7 +135,7 @@ class Service:
         self.history_reader = HistoryReader(
             self.database,
             settings.storage.steps(),
-            alarms=self.history.alarms,
+            alarm_history=self.history.alarms,
             window_s=self.window.length_s,
             wall_ns=clocks.wall_ns,
         )

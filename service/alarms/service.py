@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from service.alarms.attention import Ack, Silences
@@ -29,34 +30,27 @@ MOST_SUBJECTS = 64
 _log = logging.getLogger("ecntwin.alarms")
 
 
+@dataclass
 class Alarms:
     """The alarms of one service: ``active`` by cause, the worst first, and ``ended``, the last first."""
 
-    def __init__(
-        self,
-        settings: AlarmSettings,
-        checks: AlarmChecks,
-        *,
-        metrics: NetworkMetrics,
-        events: Broadcaster,
-        clocks: Clocks,
-        history: AlarmHistory,
-        silences: Silences,
-    ) -> None:
-        self._every_s = settings.every_s
-        self._checks = checks
+    settings: AlarmSettings
+    checks: AlarmChecks
+    metrics: NetworkMetrics
+    events: Broadcaster
+    clocks: Clocks
+    history: AlarmHistory
+    silences: Silences
+
+    def __post_init__(self) -> None:
+        settings = self.settings
         self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=0)
         self._groups = AlarmGroups(keep=settings.keep)
-        self._metrics = metrics
-        self._events = events
-        self._clocks = clocks
-        self._history = history
-        self.silences = silences
         self._acks: dict[str, Ack] = {}
         self._silenced: frozenset[str] = frozenset()
         self._checking = asyncio.Lock()
         # Alarms of before the start need this long to be raised again, or to count as over.
-        self._settled_s = clocks.monotonic_s() + settings.hold_s + settings.clear_s
+        self._settled_s = self.clocks.monotonic_s() + settings.hold_s + settings.clear_s
         self._checked_s: float | None = None
         self._left_off = 0
         self._members: tuple[Alarm, ...] = ()
@@ -67,17 +61,17 @@ class Alarms:
 
     async def restore(self) -> None:
         """Goes on with the alarms that the service before this one left open; raises ``UnavailableError``."""
-        left = await self._history.left_open()
+        left = await self.history.left_open()
         await self.silences.restore()
         async with self._checking:
             carried = [row for row in left.rows if self._carry(row, left)]
-            self._history.settled(carried, [row for row in left.rows if row not in carried], left)
+            self.history.settled(carried, [row for row in left.rows if row not in carried], left)
             self._show()
         if carried:
             _log.info("alarms of before the start: %d go on until they are measured again", len(carried))
 
     def _carry(self, row: AlarmRow, left: LeftOpen) -> bool:
-        now_s, now_ns = self._clocks.monotonic_s(), self._clocks.wall_ns()
+        now_s, now_ns = self.clocks.monotonic_s(), self.clocks.wall_ns()
         said = RowMembers.of(row)
         since_s, seen_s = (now_s - (now_ns - at_ns) / 1e9 for at_ns in (row.raised_ns, left.seen_ns(row)))
         cause = said.subjects[0][0].kind, row.switch
@@ -95,7 +89,7 @@ class Alarms:
     async def run_forever(self) -> None:
         """Runs the checks every ``every_s``; a failure is logged, and the next run is tried."""
         while True:
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self.settings.every_s)
             try:
                 await self.check()
             except Exception:
@@ -103,8 +97,8 @@ class Alarms:
 
     async def check(self) -> tuple[JoinedChange, ...]:
         async with self._checking:
-            now_s = self._clocks.monotonic_s()
-            result = await self._checks.run(self._board.switches)
+            now_s = self.clocks.monotonic_s()
+            result = await self.checks.run(self._board.switches)
             # Thousands of ports: not on the event loop.
             changes = await asyncio.to_thread(self._update, now_s, result)
             self._checked_s, self._left_off = now_s, self._board.left_off
@@ -114,17 +108,17 @@ class Alarms:
             before = self._silenced
             self._show()
             if result.state is not None or result.silent:
-                self._metrics.saw_state(result.state)
-            self._metrics.saw_ports(result.ports)
+                self.metrics.saw_state(result.state)
+            self.metrics.saw_ports(result.ports)
             told = {change.alarm.id for change in changes}
             heard = [
                 JoinedChange("unsilenced", alarm, alarm.level)
                 for alarm in self.active
                 if alarm.id in before - self._silenced and alarm.id not in told
             ]
-            self._metrics.raised_alarms(change.alarm.kind for change in changes if change.what == "raised")
+            self.metrics.raised_alarms(change.alarm.kind for change in changes if change.what == "raised")
             self._publish((*changes, *heard))
-            self._history.record(changes, self._acks, self._wall_clock())
+            self.history.record(changes, self._acks, self._wall_clock())
             listed = {alarm.id for alarm in (*self.active, *self.ended)}
             self._acks = {alarm_id: ack for alarm_id, ack in self._acks.items() if alarm_id in listed}
             return changes
@@ -146,7 +140,7 @@ class Alarms:
     def _apply_silences(self) -> None:
         among = self.silences.current()
         self._silenced = frozenset(one.id for one in self.active if among and self.silences.of(one, among))
-        self._metrics.saw_alarms(
+        self.metrics.saw_alarms(
             ((one.kind, one.level) for one in self.active if one.id not in self._silenced),
             silenced=len(self._silenced),
         )
@@ -169,11 +163,11 @@ class Alarms:
         before = self._silenced
         self._apply_silences()
         self._silenced |= before & {one.id for one in self.active}
-        self._events.publish("alarm", {"what": "silences"})
+        self.events.publish("alarm", {"what": "silences"})
 
     def acknowledge(self, alarm_id: str, by: str, note: str | None) -> AlarmDocument:
         """Keeps who knows of an active alarm, and since when; raises ``NotFoundError``."""
-        return self._acknowledged(alarm_id, Ack(by, self._clocks.wall_ns(), note))
+        return self._acknowledged(alarm_id, Ack(by, self.clocks.wall_ns(), note))
 
     def withdraw(self, alarm_id: str) -> AlarmDocument:
         """Takes an acknowledgement back; raises ``NotFoundError``."""
@@ -185,8 +179,8 @@ class Alarms:
             self._acks.pop(alarm_id, None)
         else:
             self._acks[alarm_id] = ack
-        self._history.acknowledged(alarm_id, ack)
-        self._events.publish("alarm", self._event_data("acknowledged" if ack else "unacknowledged", alarm))
+        self.history.acknowledged(alarm_id, ack)
+        self.events.publish("alarm", self._event_data("acknowledged" if ack else "unacknowledged", alarm))
         return self._documents([alarm], MOST_SUBJECTS)[0]
 
     def get(self, alarm_id: str) -> JoinedAlarm:
@@ -222,7 +216,7 @@ class Alarms:
 
     def settling_s(self) -> float:
         """Seconds until alarms of before the start have been raised again, or are over; may be negative."""
-        return self._settled_s - self._clocks.monotonic_s()
+        return self._settled_s - self.clocks.monotonic_s()
 
     def document(
         self, *, limit: int, ended: bool, after: str | None = None, subjects: int = MOST_SUBJECTS
@@ -280,7 +274,7 @@ class Alarms:
 
     def _wall_clock(self) -> Callable[[float], int]:
         """Converts an alarm's monotonic seconds by the clocks now: a corrected wall clock corrects it too."""
-        now_s, now_ns = self._clocks.monotonic_s(), self._clocks.wall_ns()
+        now_s, now_ns = self.clocks.monotonic_s(), self.clocks.wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 
     def _event_data(self, what: str, alarm: JoinedAlarm, before: Level = Level.NONE) -> dict[str, Any]:
@@ -315,7 +309,7 @@ class Alarms:
                 alarm.kind,
                 alarm.sentence,
             )
-            self._events.publish("alarm", self._event_data(change.what, alarm, change.before))
+            self.events.publish("alarm", self._event_data(change.what, alarm, change.before))
         if len(changes) > MOST_PUBLISHED:
             _log.warning("%d more alarms changed: see /v1/alarms", len(changes) - MOST_PUBLISHED)
-            self._events.publish("alarm", {"what": "more", "count": len(changes) - MOST_PUBLISHED})
+            self.events.publish("alarm", {"what": "more", "count": len(changes) - MOST_PUBLISHED})

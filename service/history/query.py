@@ -56,30 +56,22 @@ class Span:
         return {"since_ns": self.since_ns, "until_ns": self.until_ns}
 
 
+@dataclass
 class HistoryReader:
     """``steps``: those of the queue history (None: not kept); ``window_s``: the length of the window."""
 
-    def __init__(
-        self,
-        database: Database,
-        steps: Steps | None,
-        *,
-        alarms: AlarmHistory,
-        window_s: float,
-        wall_ns: Callable[[], int],
-    ) -> None:
-        self._alarms = alarms
-        self._database = database
-        self._steps = steps
-        self._window_s = window_s
-        self._wall_ns = wall_ns
+    database: Database
+    steps: Steps | None
+    alarm_history: AlarmHistory
+    window_s: float
+    wall_ns: Callable[[], int]
 
     def span(self, since_ns: int | None, until_ns: int | None, *, usual_s: float) -> Span:
         """The requested span; by default until now, for ``usual_s``.
 
         Raises ``UnprocessableError`` where it ends before it begins.
         """
-        end_ns = self._wall_ns() if until_ns is None else until_ns
+        end_ns = self.wall_ns() if until_ns is None else until_ns
         begin = end_ns - round(usual_s * NS_PER_S) if since_ns is None else since_ns
         if begin >= end_ns:
             raise UnprocessableError(
@@ -103,8 +95,8 @@ class HistoryReader:
                 f"an answer has at most {MOST_POINTS} of both together",
                 "ask for fewer steps or ports",
             )
-        steps = self._steps or Steps({1: 0.0})
-        age_s = (self._wall_ns() - span.since_ns) / NS_PER_S
+        steps = self.steps or Steps({1: 0.0})
+        age_s = (self.wall_ns() - span.since_ns) / NS_PER_S
         step_s, width_s = steps.chosen(span_s=span.length_s, age_s=age_s, most=most)
         since_ns = begin_ns(span.since_ns, width_s)  # includes the step that is under way at since
         ranked_by_s = steps.ranked_by(step_s, span_s=span.length_s)
@@ -126,47 +118,49 @@ class HistoryReader:
             )
             return _json(span, width_s, found)
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def residuals(self, span: Span, limit: int, *, held_beyond: float) -> ResidualsDocument:
         """The newest of that span; beyond ``held_beyond`` nothing is pushed. Raises ``UnavailableError``."""
-        rows = await self._database.read(
+        rows = await self.database.read(
             lambda connection: residual_rows.listed(connection, **span.bounds, limit=limit)
         )
         return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
     async def advice(self, span: Span) -> AdviceDocument:
         """Day by day what the rounds of that span advised. Raises ``UnavailableError``."""
-        rows = await self._database.read(lambda connection: residual_rows.by_day(connection, **span.bounds))
+        rows = await self.database.read(lambda connection: residual_rows.by_day(connection, **span.bounds))
         return AdviceDocument(days=[AdviceDayDocument.of(row) for row in rows])
 
     async def gains(self, span: Span, limit: int) -> GainsDocument:
         """Of the rollouts that began in that span, the newest first. Raises ``UnavailableError``."""
-        rows = await self._database.read(
+        rows = await self.database.read(
             lambda connection: gain_rows.listed(connection, **span.bounds, limit=limit)
         )
         return GainsDocument(gains=[RolloutGainDocument.of(row) for row in rows])
 
     async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
         """The alarms of that span, the last raised first. Raises ``UnavailableError``."""
-        rows = await self._database.read(
+        rows = await self.database.read(
             lambda connection: alarm_rows.listed(connection, **span.bounds, limit=limit)
         )
-        return PastAlarmsDocument(alarms=[PastAlarmDocument.of(self._alarms.current(row)) for row in rows])
+        return PastAlarmsDocument(
+            alarms=[PastAlarmDocument.of(self.alarm_history.current(row)) for row in rows]
+        )
 
     async def outcome(
         self, found: RecommendationDocument, rollout: RolloutState | None, *, span_s: float
     ) -> OutcomeDocument:
         """A recommendation's prediction against ``span_s`` before and after. Raises ``UnavailableError``."""
-        now_ns = self._wall_ns()
+        now_ns = self.wall_ns()
         # Without a database it is a 503, not empty.
-        row = await self._database.read(lambda connection: gain_rows.one(connection, found.id))
+        row = await self.database.read(lambda connection: gain_rows.one(connection, found.id))
         gain = None if row is None else RolloutGainDocument.of(row)
-        if rollout is None or self._steps is None:
+        if rollout is None or self.steps is None:
             return outcome_document(found, rollout, None, None, None, gain)
-        times = times_of(rollout, span_s=span_s, window_s=self._window_s, now_ns=now_ns)
+        times = times_of(rollout, span_s=span_s, window_s=self.window_s, now_ns=now_ns)
         age_s = (now_ns - times.before[0]) / NS_PER_S
-        step_s = self._steps.chosen(span_s=span_s, age_s=age_s, most=_MOST_STEPS).step_s
+        step_s = self.steps.chosen(span_s=span_s, age_s=age_s, most=_MOST_STEPS).step_s
 
         def measured(
             connection: Connection, between: tuple[int, int] | None
@@ -179,7 +173,7 @@ class HistoryReader:
                 return None
             return MeasuredFiguresDocument.of(figures, since_ns=since_ns, until_ns=until_ns, step_s=step_s)
 
-        before, after = await self._database.read(
+        before, after = await self.database.read(
             lambda connection: (measured(connection, times.before), measured(connection, times.after))
         )
         return outcome_document(found, rollout, times, before, after, gain)
