@@ -130,8 +130,8 @@ alarms = Table(
     Column("acked_ns", BigInteger, nullable=True),
     Column("ack_note", Text, nullable=True),
 )
-"""Alarms that were raised, each at its worst level; ``key`` names one from its raise to its end, of which
-``why`` tells where that was not for a value that fell. ``members``: the ports and queues in it (JSON).
+"""Alarms that were raised, each at its worst level. ``key`` identifies one; ``why`` it ended, unless its
+value fell; ``members``: the ports and queues in it (JSON).
 """
 
 silences = Table(

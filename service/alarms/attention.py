@@ -42,7 +42,7 @@ class Silences:
         self._known: dict[str, SilenceRow] = {}
 
     async def restore(self) -> None:
-        """Reads those of before; raises ``UnavailableError``."""
+        """Reads those in the database; raises ``UnavailableError``."""
         now_ns = self._wall_ns()
         rows = await self._database.read(lambda connection: silence_rows.listed(connection, now_ns))
         self._known = {row.id: row for row in rows} | self._known

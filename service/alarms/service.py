@@ -215,7 +215,7 @@ class Alarms:
         return f"a critical alarm is on its switches ({first}{more})"
 
     def settling_s(self) -> float:
-        """Seconds until alarms of before the start have been raised again, or are over; may be negative."""
+        """Seconds until alarms of an earlier run are raised again or have ended; may be negative."""
         return self._settled_s - self.clocks.monotonic_s()
 
     def document(

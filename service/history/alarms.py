@@ -82,7 +82,7 @@ class AlarmHistory:
             self._put([self._there[alarm_id]])
 
     def current(self, row: AlarmRow) -> AlarmRow:
-        """A row as it is now, where the database is a moment behind."""
+        """The newest version of a row: changes not written to the database yet come first."""
         return self._there.get(row.key) or self._lately.get(row.key) or row
 
     def tidy(self) -> None:
@@ -163,7 +163,7 @@ class RowMembers:
 
     @classmethod
     def of(cls, row: AlarmRow) -> RowMembers:
-        """Rows of before there were members have one."""
+        """Rows of old versions, without ``members``, have one."""
         if row.members is None:
             subject = Subject(row.kind, row.subject, row.switch)
             return cls(((subject, Level[row.level.upper()], math.nan),), 1)

@@ -184,7 +184,7 @@ class Condition:
 
 
 def by_minute(seen: Sequence[Seen]) -> Sequence[Seen]:
-    """The highest of each minute by the clock, so that a minute that has ended is told alike from then on.
+    """The highest of each minute by the clock: the value of a minute that has ended no longer changes.
 
     All of them where they are no more than an hour has minutes. In order of time, as ``seen``.
     """

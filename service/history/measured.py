@@ -37,7 +37,7 @@ class Measured:
 
     @classmethod
     def of(cls, found: WindowFigures, counted: Figures) -> Measured:
-        """``counted``: the pauses and drops that counters told."""
+        """``counted``: pauses and drops by the switches' counters."""
         drops = counted.drops_per_s
         sent = found.packets_per_s + (drops or 0.0)
         lost = None if drops is None or sent <= 0 else drops / sent

@@ -36,7 +36,7 @@ MOST_UNTUNED = 256
 """Devices missing from the inventory remembered at a time, and logged in all: node ids can be forged."""
 FORGOTTEN_AFTER_S = 600.0
 MOST_DROP_PLACES = 16_384
-"""Ports, queues and reasons of drops that are told apart; of further unknown switches not even the queue."""
+"""Ports, queues and reasons of drops counted apart; further ones of unknown switches share a label."""
 CAPTURE_SLICE = 8_192
 """Reports of a capture that are merged at once."""
 MOST_SENDERS = 4_096

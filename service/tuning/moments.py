@@ -243,7 +243,7 @@ class Moments:
         return self._unlike >= LOOKS_AGREE
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:
-        """Drops what is too old; says how traffic changed, if so, and goes on with what is known of it."""
+        """Drops old moments; returns how traffic changed, and then uses earlier moments of such traffic."""
         self._kept = [one for one in self._kept if now_s - one.at_s <= self._over_s]
         regime = Regime.of(state)
         changed = self._unlike_before(regime, now_s)

@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags; None: not told."""
+    """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags; None: not given."""
 
     incumbent: Watermark | None = None
     if_match: str | None = None
