@@ -21,7 +21,8 @@ from rich.table import Table
 from bench.accuracy import FIGURES, REFERENCE, as_predictions, order_agreement
 from bench.figure import Figure
 from bench.search import INCUMBENT
-from service.tuning.round import read_bytes, read_fabric, rebuilt
+from service.tuning.recordings import read_bytes, read_fabric
+from service.tuning.round import rebuilt
 from telemetry.decode.json import decode
 from telemetry.report import ReportBatch
 from telemetry.settings import WindowSettings

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.figure import Figure
 from bench.replay import GROWING, fabric_under
-from service.tuning.round import recorded_scenario
+from service.tuning.recordings import recorded_scenario
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.problem import SearchSettings, TuningProblem

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from service.tuning.round import read_bytes
+from service.tuning.recordings import read_bytes
 from settings.errors import InputError
 from settings.inventory import load_reporting
 from settings.sections import TIME_UNITS

@@ -212,7 +212,7 @@ def lab(
     from cli.lab import lab as run
     from cli.lab import write_inventory as write_lab_inventory
     from lab.setup import LabOptions, LeafSpine, duration_of, ecmp_seeds_of
-    from service.tuning.round import parse_watermark
+    from service.tuning.recordings import parse_watermark
 
     numbers = LeafSpine(
         leaves=leaves,

@@ -17,16 +17,15 @@ from cli.output import NONE, WIDE, console, headed_table, print_json, shown_prog
 from cli.prediction_tables import candidates_table, comparison_table, opinion_table
 from service.documents.recommendation import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
-from service.tuning.round import (
-    Ask,
+from service.tuning.recordings import (
     Recording,
     parse_watermark,
     read_dcqcn,
     read_fabric,
     read_recording,
-    run_round,
     with_candidates,
 )
+from service.tuning.round import Ask, run_round
 from settings.errors import InputError
 from settings.version import ecntwin_version
 from telemetry.state import FlowClass, NetworkState

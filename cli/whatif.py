@@ -12,7 +12,7 @@ from cli.output import WIDE, console, print_json, shown_progress
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
-from service.tuning.round import parse_watermark, read_dcqcn, read_json, recorded_scenario
+from service.tuning.recordings import parse_watermark, read_dcqcn, read_json, recorded_scenario
 from service.tuning.whatif import Wanted, what_if, workers_for
 from settings.errors import InputError
 from settings.validation import mistake

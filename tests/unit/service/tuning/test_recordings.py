@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.tune import example_folder
-from service.tuning.round import (
+from service.tuning.recordings import (
     parse_watermark,
     read_dcqcn,
     read_fabric,

@@ -1,0 +1,153 @@
+"""Recordings, fabrics and options that commands and the lab read from files and arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from service.tuning.round import Ask, Fabric, rebuilt
+from settings.errors import InputError
+from settings.validation import mistake
+from telemetry.decode.json import decode
+from telemetry.report import ReportProblem
+from telemetry.settings import WindowSettings
+from telemetry.state import NetworkState
+from telemetry.topology import Topology, topology_from_json
+from telemetry.window.window import Window
+from twin.arrivals.calibrate import Calibrated
+from twin.dcqcn import PRESETS, DcqcnParams, preset
+from twin.errors import WatermarkError
+from twin.scenario_file import dcqcn_from_json, monitored_ports
+from twin.units import BYTES, SHARE, quantity
+from twin.watermark import Watermark
+
+MOST_FILE_BYTES = 4 << 30
+_FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A file of reports as one window; ``problems`` are of the reports left out."""
+
+    state: NetworkState
+    accepted: int
+    rejected: int
+    problems: tuple[ReportProblem, ...]
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Raises ``InputError``."""
+    try:
+        return json.loads(read_bytes(path, what))
+    except ValueError as error:
+        raise InputError(f"{what} {path.name}", str(error), "the file must be JSON", "correct it") from error
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """Raises ``InputError``."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        said = (error.strerror or type(error).__name__).lower()
+        raise InputError(f"{what} {path}", said, "the file must be readable", "correct the path") from error
+
+
+def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
+    """From a topology or scenario file; ``dcqcn`` overrides the scenario's. Queue figures of a scenario that
+    names its ``monitored_ports`` are those ports'.
+    """
+    document = read_json(path, "topology")
+    if not isinstance(document, dict) or "topology" not in document:
+        return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("paper"))
+    topology = topology_from_json(document["topology"], where=f"{path.name} topology")
+    params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
+    named = "monitored_ports" in document
+    monitored = monitored_ports(document, topology, path.name) if named else None
+    try:
+        return topology, _FABRIC.validate_python({**document, "dcqcn": params, "monitored": monitored})
+    except ValidationError as error:
+        raise InputError(*mistake(error.errors(include_url=False)[0], prefix=path.name)) from error
+
+
+def read_dcqcn(given: str) -> DcqcnParams:
+    """A preset's name, or a JSON file with the keys of a scenario's ``dcqcn`` object (or a scenario)."""
+    if given in PRESETS:
+        return PRESETS[given]
+    path = Path(given)
+    if not path.exists():
+        known = ", ".join(sorted(PRESETS))
+        raise InputError(
+            "--dcqcn", repr(given), f"it is a preset ({known}) or a JSON file", "name one of them"
+        )
+    document = read_json(path, "dcqcn")
+    if isinstance(document, dict) and "dcqcn" in document:
+        document = document["dcqcn"]
+    return dcqcn_from_json(document, where=f"dcqcn {path.name}")
+
+
+def parse_watermark(given: str, option: str) -> Watermark:
+    """``KMIN,KMAX,PMAX``, such as ``400KB,1.6MB,20%``; raises ``InputError`` or ``WatermarkError``."""
+    parts = given.split(",")
+    try:
+        kmin, kmax, pmax = (
+            quantity(option, part, units) for part, units in zip(parts, (BYTES, BYTES, SHARE), strict=True)
+        )
+    except ValueError as error:
+        raise InputError(
+            option,
+            repr(given),
+            "it is KMIN,KMAX,PMAX: two sizes and a probability",
+            "give such as 400KB,1.6MB,20% or 400000,1600000,0.2",
+        ) from error
+    try:
+        return Watermark(kmin, kmax, pmax)  # type: ignore[arg-type] # it checks
+    except WatermarkError as error:
+        raise InputError(f"{option} {error.where}", error.received, error.rule, error.remedy) from error
+
+
+def read_recording(reports: Path, topology: Topology | None) -> Recording:
+    """All reports of a file in one window. Raises ``DecodeError``, ``WindowError``, ``InputError``."""
+    decoded = decode(read_bytes(reports, "reports"), max_body_bytes=MOST_FILE_BYTES)
+    if decoded.errors and len(decoded.batch) == 0:
+        raise _none_usable(reports, decoded.errors)
+    window = Window(WindowSettings.covering(decoded.batch), topology)
+    added = window.add(decoded.batch)
+    problems = tuple(sorted([*decoded.errors, *added.errors]))
+    if added.accepted == 0 and problems:
+        raise _none_usable(reports, problems)
+    return Recording(window.state(), added.accepted, len(decoded.errors) + added.rejected, problems)
+
+
+def _none_usable(reports: Path, problems: Sequence[ReportProblem]) -> InputError:
+    return InputError(
+        f"reports {reports.name}",
+        f"{len(problems)} reports, none of them usable; the first because {problems[0].detail}",
+        "a round needs usable reports",
+        "correct the exporter or the topology",
+    )
+
+
+def with_candidates(ask: Ask, candidates: int | None) -> Ask:
+    """With a budget of ``candidates``, of which at most a quarter are the second draw's."""
+    if candidates is None:
+        return ask
+    narrowed = min(ask.search.narrowed, candidates // 4)
+    return replace(ask, search=replace(ask.search, candidates=candidates, narrowed=narrowed))
+
+
+def recorded_scenario(
+    reports: Path, topology: Path, dcqcn: DcqcnParams | None, incumbent: Watermark | None
+) -> tuple[Recording, Calibrated]:
+    """The reports of a file, and the scenario that a round rebuilds from them; ``topology`` may be a scenario
+    file.
+
+    ``incumbent`` is what ran then, None: no calibration. Raises ``InputError`` and ``TwinError``.
+    """
+    declared, fabric = read_fabric(topology, dcqcn)
+    recording = read_recording(reports, declared)
+    return recording, rebuilt(recording.state, fabric, incumbent)
