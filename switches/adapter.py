@@ -1,24 +1,25 @@
-"""What adapters of devices share: their base classes, and a change's name on the device, diff, record
-and checks for edits by others. ``switches.base.SwitchAdapter`` is their interface.
+"""What adapters of devices share: their base classes, which read changes back until they show; a change's
+name on the device, diff, record, and checks for edits by others. ``switches.base.SwitchAdapter`` is their
+interface.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import time
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, TypeVar
 
 import msgspec
 
-from switches import read_back
 from switches.base import QueueWatermark, Reading, StagedChange
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
-from switches.read_back import Waiting
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.units import Rounded
 from twin.watermark import Watermark
 
@@ -145,17 +146,19 @@ def staged(
     change_id: str,
     running: Reading,
     asked: Watermark,
-    rounded: Rounded,
+    rounded: Rounded | None = None,
     undo: Mapping[str, Any] | None = None,
 ) -> StagedChange:
+    """``rounded`` None: the switch takes any watermark."""
+    after, notes = (asked, ()) if rounded is None else (rounded.watermark, rounded.notes)
     return StagedChange(
         id=change_id,
         switch=running.switch,
         asked=asked,
-        after=rounded.watermark,
+        after=after,
         before=running.queues,
-        diff=watermark_diff(running.switch, running.queues, rounded.watermark, rounded.notes),
-        notes=rounded.notes,
+        diff=watermark_diff(running.switch, running.queues, after, notes),
+        notes=notes,
         undo=undo or {},
     )
 
@@ -173,6 +176,33 @@ def recorded(change: StagedChange, kind: type[RecordT], where: str) -> RecordT:
         ) from error
 
 
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The clock and sleep of polling; tests replace them."""
+
+    monotonic_s: Callable[[], float] = time.monotonic
+    sleep_s: Callable[[float], None] = time.sleep
+
+    def until(self, within_s: float) -> Iterator[None]:
+        """Yields at least once, then after growing pauses, until the time is over."""
+        end_s = self.monotonic_s() + within_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            yield
+            left_s = end_s - self.monotonic_s()
+            if left_s <= 0:
+                return
+            self.sleep_s(min(pause_s, left_s))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+FoundT = TypeVar("FoundT")
+
+
 class DeviceAdapter:
     """One device at its ``address``; with ``waiting`` a change is read back until its ``settle_s`` is over.
     ``clock_ns`` gives wall-clock nanoseconds since 1970.
@@ -182,17 +212,84 @@ class DeviceAdapter:
         self.switch = device.name
         self._device = device
         self._clock_ns = clock_ns
-        self._waiting = waiting
+        self._waiting = waiting or Waiting()
+        self._settle_s = 0.0 if waiting is None else device.settle_s
 
     @abstractmethod
     def read(self) -> Reading:
         """What the switch runs."""
 
     def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device, self._waiting)
+        return self._read_back(
+            change.made_in,
+            f"after applying, every queue must run {change.after}",
+            "check for others who set this switch, and its own log",
+        )
+
+    def _check_undone(self, change: StagedChange) -> None:
+        """Raises ``ReadBackError`` where a queue does not run what it did before, once it had time to."""
+        self._read_back(
+            change.undone_in,
+            "after rolling back, every queue must run what it did before",
+            "check the switch's own log, and set the old values by hand",
+        )
+
+    def _read_back(self, shows: Callable[[Reading], bool], rule: str, remedy: str) -> Reading:
+        for _ in self._waiting.until(self._settle_s):
+            found = self._read_while_it_settles()
+            if shows(found):
+                return found
+        received = str(found.watermark) if found.watermark else "queues that differ, or do not mark"
+        raise ReadBackError(self._device.where, received, rule, remedy)
+
+    def _read_while_it_settles(self) -> Reading:
+        return self.read()
+
+    def _settled(self, look: Callable[[], FoundT], unsettled: Callable[[FoundT], str | None]) -> FoundT:
+        """Polls ``look`` until hardware runs the configuration: a change from another state could not be
+        undone to it.
+
+        ``unsettled`` names what does not run yet, None for nothing; raises ``ReadBackError`` after the
+        device's ``timeout_s``.
+        """
+        for _ in self._waiting.until(self._device.timeout_s):
+            now = look()
+            lagging = unsettled(now)
+            if lagging is None:
+                return now
+        raise ReadBackError(
+            self._device.where,
+            lagging,
+            "hardware runs what is configured before that is changed",
+            "check the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
+        )
 
     def _reading(self, queues: Iterable[QueueWatermark]) -> Reading:
         return Reading.of(self.switch, queues, self._clock_ns())
+
+
+class ConfigAdapter(DeviceAdapter):
+    """A device whose configuration takes effect after a while: a change is made in it and waited for."""
+
+    def __init__(self, device: Device, clock_ns: Callable[[], int], waiting: Waiting | None) -> None:
+        super().__init__(device, clock_ns, waiting or Waiting())
+
+    def _read_while_it_settles(self) -> Reading:
+        """A reading; one of no queues while the switch shows an incomplete watermark."""
+        try:
+            return self.read()
+        except CapabilityError:
+            return self._reading(())
+
+    def _check_configured(self, foreign_change: str | None, what: str) -> None:
+        """Raises ``ConcurrentEditError`` for a change of ``what`` by others."""
+        if foreign_change is not None:
+            raise ConcurrentEditError(
+                self._device.where,
+                foreign_change,
+                f"since it was staged, only this change may configure these {what}",
+                "find out who did; what runs now is the start of the next recommendation",
+            )
 
 
 class QueueAdapter(DeviceAdapter):
@@ -218,4 +315,4 @@ class QueueAdapter(DeviceAdapter):
             return
         check_undo_allowed(change, now, self._device.where)
         self._set(f"{change.id}/undo", change.before)
-        read_back.undone(change, self.read, self._device, self._waiting)
+        self._check_undone(change)

@@ -119,13 +119,13 @@ class StagedChange:
     def made_in(self, reading: Reading) -> bool:
         """Whether each of its queues runs ``after``."""
         running = _by_queue(reading)
-        return all(_alike(running.get((queue.port, queue.queue)), self.after) for queue in self.before)
+        return all(alike(running.get((queue.port, queue.queue)), self.after) for queue in self.before)
 
     def undone_in(self, reading: Reading) -> bool:
         """Whether each of its queues runs what it did before."""
         running = _by_queue(reading)
         return all(
-            (queue.port, queue.queue) in running and _alike(running[queue.port, queue.queue], queue.watermark)
+            (queue.port, queue.queue) in running and alike(running[queue.port, queue.queue], queue.watermark)
             for queue in self.before
         )
 
@@ -139,7 +139,7 @@ class StagedChange:
             if (queue.port, queue.queue) not in running:
                 return False
             now = running[queue.port, queue.queue]
-            if now is None or _alike(now, queue.watermark):
+            if now is None or alike(now, queue.watermark):
                 if now is None and queue.watermark is not None:
                     return False
                 continue
@@ -194,8 +194,12 @@ def _by_queue(reading: Reading) -> dict[tuple[str, int], Watermark | None]:
     return {(queue.port, queue.queue): queue.watermark for queue in reading.queues}
 
 
-def _alike(now: Watermark | None, wanted: Watermark | None) -> bool:
+def alike(now: Watermark | None, wanted: Watermark | None, rounding_bytes: int = 0) -> bool:
+    """Whether hardware that rounds thresholds by so many bytes shows one of these for the other."""
     if now is None or wanted is None:
         return now is wanted
-    thresholds = (now.kmin_bytes, now.kmax_bytes) == (wanted.kmin_bytes, wanted.kmax_bytes)
-    return thresholds and abs(now.pmax - wanted.pmax) <= _TINY
+    return (
+        abs(now.kmin_bytes - wanted.kmin_bytes) <= rounding_bytes
+        and abs(now.kmax_bytes - wanted.kmax_bytes) <= rounding_bytes
+        and abs(now.pmax - wanted.pmax) <= _TINY
+    )

@@ -10,14 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from switches import read_back
-from switches.adapter import DeviceAdapter, check_apply_allowed, check_undo_allowed, name_of, recorded, staged
+from switches.adapter import (
+    ConfigAdapter,
+    Waiting,
+    check_apply_allowed,
+    check_undo_allowed,
+    name_of,
+    recorded,
+    staged,
+)
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError
-from switches.read_back import Waiting, settled
+from switches.errors import CapabilityError
 from switches.transport.netconf import NetconfSession
-from switches.units import Rounded, WatermarkUnits, to_device
+from switches.units import Rounded, to_device
 from twin.watermark import Watermark
 
 ConfigT = TypeVar("ConfigT")
@@ -85,7 +91,7 @@ class Commits(Protocol):
         """Commits the state before the change, for good."""
 
 
-class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
+class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
     def __init__(
         self,
         device: Device,
@@ -97,12 +103,11 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
         clock_ns: Callable[[], int],
         waiting: Waiting | None,
     ) -> None:
-        super().__init__(device, clock_ns)
+        super().__init__(device, clock_ns, waiting)
         self._model = model
         self._commits = commits
         self._new_session = new_session
         self._capabilities = capabilities
-        self._polling = waiting or Waiting()
         self._held: NetconfSession | None = None
         new_session()  # only checks what the inventory says of it
 
@@ -114,10 +119,12 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
             return self._reading(self._model.look(session).queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        rounded = to_device(watermark, self._units)
+        rounded = to_device(watermark, self._capabilities.units)
         with self._new_session() as session:
             self._commits.check(session, change_id)
-            now = self._settled(session)
+            now = self._settled(
+                lambda: self._model.look(session), lambda now: self._model.unsettled(now.config)
+            )
         changes = any(queue.watermark != rounded.watermark for queue in now.queues)
         undo = self._model.plan(now, rounded) if changes else {}
         return staged(change_id, self._reading(now.queues), watermark, rounded, undo)
@@ -134,7 +141,7 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
             with session.locked():
                 now = self._model.look(session)
                 check_apply_allowed(change, self._reading(now.queues), self._device.where)
-                self._check_configured(change, now.config)
+                self._check_foreign(change, now.config)
                 session.edit(self._model.forward(change.undo, now.config))
                 stays = self._commits.commit(session, change.id)
         finally:
@@ -143,9 +150,6 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
                 self._held = session
             else:
                 session.close()
-
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self._read_while_it_settles, self._device, self._polling)
 
     def confirm(self, change: StagedChange) -> None:
         if self._held is not None and self._held.alive:
@@ -169,17 +173,13 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
             with session.locked():
                 now = self._model.look(session)
                 self._check_undo_allowed(change, now)
-                self._check_configured(change, now.config)
+                self._check_foreign(change, now.config)
                 session.edit(self._model.backward(change.undo, now.config))
                 self._commits.keep(session, change.id)
-        read_back.undone(change, self._read_while_it_settles, self._device, self._polling)
+        self._check_undone(change)
 
     def close(self) -> None:
         self._let_go()
-
-    @property
-    def _units(self) -> WatermarkUnits:
-        return self._capabilities.units
 
     def _is_made(self, change: StagedChange, now: Found[ConfigT]) -> bool:
         """Whether nothing is left to do: it runs, or it is committed and hardware is yet to follow."""
@@ -195,22 +195,6 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
         if not (change.undo and self._model.made(change.undo, now.config)):
             check_undo_allowed(change, self._reading(now.queues), self._device.where)
 
-    def _settled(self, session: NetconfSession) -> Found[ConfigT]:
-        """Waits until hardware runs the configuration: else the change could not be undone to what ran."""
-        return settled(
-            lambda: self._model.look(session),
-            lambda now: self._model.unsettled(now.config),
-            self._device,
-            self._polling,
-        )
-
-    def _read_while_it_settles(self) -> Reading:
-        """A reading; one of no queues while the switch shows an incomplete watermark."""
-        try:
-            return self.read()
-        except CapabilityError:
-            return self._reading(())
-
     def _let_go(self) -> None:
         if self._held is not None:
             self._held.close()
@@ -220,15 +204,8 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
         if change.undo:
             recorded(change, self._model.record_kind, self._device.where)
 
-    def _check_configured(self, change: StagedChange, config: ConfigT) -> None:
-        foreign_change = self._model.foreign_change(change.undo, config)
-        if foreign_change is not None:
-            raise ConcurrentEditError(
-                self._device.where,
-                foreign_change,
-                "since it was staged, only this change may configure these queues",
-                "find out who did; what runs now is the start of the next recommendation",
-            )
+    def _check_foreign(self, change: StagedChange, config: ConfigT) -> None:
+        self._check_configured(self._model.foreign_change(change.undo, config), "queues")
 
 
 class PersistentCommits:

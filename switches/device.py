@@ -6,6 +6,7 @@ A secret is read when it is used, so that a rotated file takes effect, and is ne
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -119,6 +120,19 @@ class Device:
         """The text of ``username``, ``password`` or ``token``, or None. Raises ``CredentialsError``."""
         secret: Secret | None = getattr(self, name)
         return None if secret is None else secret.reveal(f"{self.where} {name}")
+
+    def tls_context(self) -> ssl.SSLContext:
+        """With the authorities of ``tls.ca_file``, or the system's. Raises ``InventoryError``."""
+        path = self.tls.ca_file
+        try:
+            return ssl.create_default_context(cafile=None if path is None else str(path))
+        except (OSError, ssl.SSLError) as error:
+            raise InventoryError(
+                f"{self.where} tls.ca_file",
+                f"{path}: {error.strerror or error}",
+                "it holds certificates in PEM",
+                "correct the path",
+            ) from error
 
     def secrets(self) -> Iterable[str]:
         """The texts that no message may repeat, as far as they can be read."""

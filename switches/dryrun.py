@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from switches.adapter import watermark_diff
+from switches.adapter import staged, watermark_diff
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, SwitchAdapter
 from switches.device import Device
 from twin.watermark import Watermark
@@ -68,11 +68,8 @@ class DryRunAdapter:
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         if self._over is not None:
             return self._over.stage(watermark, change_id)
-        before = (QueueWatermark(WHOLE, self._queue, self._running),)
-        diff = watermark_diff(self.switch, before, watermark)
-        return StagedChange(
-            id=change_id, switch=self.switch, asked=watermark, after=watermark, before=before, diff=diff
-        )
+        queue = QueueWatermark(WHOLE, self._queue, self._running)
+        return staged(change_id, Reading.of(self.switch, (queue,), self._clock_ns()), watermark)
 
     def apply(self, change: StagedChange) -> None:
         self._records.append(DryRunRecord("set", change.after, self._clock_ns(), change.diff))

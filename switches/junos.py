@@ -21,11 +21,11 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
+from switches.adapter import Waiting
 from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, unreadable
-from switches.read_back import Waiting
 from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device, percent_units
 from twin.watermark import Watermark
@@ -361,10 +361,7 @@ class DropProfiles:
         (kmin, _), (kmax, pmax) = points
         if pmax == 0:
             return None
-        try:
-            return from_device(DeviceWatermark(kmin, kmax, pmax), self._units)
-        except CapabilityError as error:
-            raise CapabilityError(where, error.received, error.rule, error.remedy) from error
+        return from_device(DeviceWatermark(kmin, kmax, pmax), self._units, where)
 
     def _wanted(self, cos: ClassOfService) -> list[tuple[str, int]]:
         device = self._device

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches.adapter import QueueAdapter, watermark_diff
+from switches.adapter import QueueAdapter, staged
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device
 from switches.errors import InventoryError, unreadable
@@ -69,15 +69,7 @@ class LabAdapter(QueueAdapter):
         return self._reading(queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        running = self.read()
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=watermark,
-            before=running.queues,
-            diff=watermark_diff(self.switch, running.queues, watermark),
-        )
+        return staged(change_id, self.read(), watermark)
 
     def close(self) -> None:
         self._session.close()

@@ -15,8 +15,14 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches import read_back
-from switches.adapter import DeviceAdapter, check_apply_allowed, check_undo_allowed, recorded, staged
+from switches.adapter import (
+    DeviceAdapter,
+    Waiting,
+    check_apply_allowed,
+    check_undo_allowed,
+    recorded,
+    staged,
+)
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device, options_of
 from switches.errors import (
@@ -27,7 +33,6 @@ from switches.errors import (
     UnreachableError,
     unreadable,
 )
-from switches.read_back import Waiting
 from switches.transport.http import (
     Answer,
     DeviceAuth,
@@ -36,7 +41,7 @@ from switches.transport.http import (
     base_url_of,
     needs_password,
 )
-from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, cell_units, from_device, to_device
+from switches.units import DeviceWatermark, WatermarkUnits, cell_units, from_device, to_device
 from twin.watermark import Watermark
 
 _PORT = 8765
@@ -62,6 +67,7 @@ class NvueSession:
             device,
             base_url_of(device, port=_PORT, path="/nvue_v1"),
             auth=DeviceAuth(device),
+            forbidden=_FORBIDDEN,
             transport=transport,
         )
 
@@ -69,7 +75,7 @@ class NvueSession:
         """A revision's objects at that path; empty without any."""
         params = {"rev": revision} if filled else {"rev": revision, "filled": "false"}
         try:
-            found = self._document(self._call("GET", path, params=params))
+            found = self._document(self._http.call("GET", path, params=params))
         except NotFoundError:
             return {}
         return {name: dict(value) for name, value in found.items() if isinstance(value, Mapping)}
@@ -80,16 +86,16 @@ class NvueSession:
         Raises ``RefusedError`` with the switch's words where it is invalid, ``ConcurrentEditError`` where it
         conflicts, ``UnreachableError`` where it takes too long.
         """
-        made = self._document(self._call("POST", "/revision"))
+        made = self._document(self._http.call("POST", "/revision"))
         revision = next(iter(made), "")
         if not revision:
             raise self._unreadable("no revision")
-        self._call("PATCH", path, params={"rev": revision}, json=patch)
+        self._http.call("PATCH", path, params={"rev": revision}, json=patch)
         at = f"/revision/{quote(revision, safe='')}"
-        self._call("PATCH", at, json={"state": "apply", "auto-prompt": _YES})
+        self._http.call("PATCH", at, json={"state": "apply", "auto-prompt": _YES})
         state = ""
         for _ in self._waiting.until(self._device.settle_s):
-            shown = self._document(self._call("GET", at))
+            shown = self._document(self._http.call("GET", at))
             inner = shown.get(revision)
             shown = inner if isinstance(inner, dict) else shown  # some releases wrap it in its own name
             state = str(shown.get("state"))
@@ -112,7 +118,7 @@ class NvueSession:
         busy: list[str] = []
         for _ in self._waiting.until(self._device.settle_s):
             try:
-                found = self._document(self._call("GET", "/revision"))
+                found = self._document(self._http.call("GET", "/revision"))
             except RefusedError:  # a release that lists none
                 return
             busy = [
@@ -131,15 +137,10 @@ class NvueSession:
 
     def save(self) -> None:
         """Saves the applied revision as startup configuration."""
-        self._call("PATCH", "/revision/applied", json={"state": "save", "auto-prompt": _YES})
+        self._http.call("PATCH", "/revision/applied", json={"state": "save", "auto-prompt": _YES})
 
     def close(self) -> None:
         self._http.close()
-
-    def _call(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None, json: Any = None
-    ) -> Answer:
-        return self._http.call(method, path, params=params, json=json, forbidden=_FORBIDDEN)
 
     def _document(self, answer: Answer) -> dict[str, Any]:
         try:
@@ -187,7 +188,7 @@ def _issues(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 _EVERY_PORT = "default-global"
 _LEAVES = ("min-threshold", "max-threshold", "probability", "ecn")
-_BYTES = bytes_units()
+_BYTES = WatermarkUnits()
 _OFF_TO_ON = {"disable": "enable", "disabled": "enabled", "off": "on"}  # the words differ between releases
 
 
@@ -302,7 +303,7 @@ class NvueAdapter(DeviceAdapter):
             for name, values in self._before(change).items()
         }
         self._session.apply(self._path, classes)
-        read_back.undone(change, self.read, self._device, self._waiting)
+        self._check_undone(change)
         if self._save:
             self._session.save()
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Protocol
 
 from switches.base import SwitchAdapter
 from switches.device import Device
@@ -47,7 +46,8 @@ class AdapterRegistry:
 
     def __init__(self) -> None:
         self._factories: dict[str, AdapterFactory] = {
-            kind: partial(_made, target) for kind, target in _BUILT_IN.items()
+            kind: partial(_made, EntryPoint(kind, target, ENTRY_POINT_GROUP))
+            for kind, target in _BUILT_IN.items()
         }
 
     @classmethod
@@ -55,7 +55,7 @@ class AdapterRegistry:
         """The built-in platforms and those of installed packages."""
         registry = cls()
         for entry in entry_points(group=ENTRY_POINT_GROUP):
-            registry.register(entry.name, partial(_loaded, entry))
+            registry.register(entry.name, partial(_made, entry))
         return registry
 
     @property
@@ -79,16 +79,8 @@ class AdapterRegistry:
         return self.factory(device.platform)(device, clock_ns=clock_ns)
 
 
-def _made(target: str, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
-    module, _, name = target.partition(":")
-    return _ready(getattr(import_module(module), name), device, clock_ns)
-
-
-def _loaded(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
-    return _ready(entry.load(), device, clock_ns)
-
-
-def _ready(factory: Any, device: Device, clock_ns: Callable[[], int]) -> SwitchAdapter:
+def _made(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
+    factory = entry.load()
     read_all_fields()  # of the types that came with its module
     adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
     return adapter

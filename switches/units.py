@@ -71,7 +71,9 @@ def to_device(watermark: Watermark, units: WatermarkUnits) -> Rounded:
     return Rounded(device, held, _notes(watermark, held, units))
 
 
-def from_device(device: DeviceWatermark, units: WatermarkUnits) -> Watermark:
+def from_device(
+    device: DeviceWatermark, units: WatermarkUnits, where: str = "watermark on the switch"
+) -> Watermark:
     """A device's values in bytes; ``to_device`` of it gives the same device values.
 
     Kmin = Kmax, a step, becomes Kmin one byte below. Raises ``CapabilityError`` for values that are no
@@ -81,16 +83,12 @@ def from_device(device: DeviceWatermark, units: WatermarkUnits) -> Watermark:
     kmax = math.ceil(device.kmax * units.unit_bytes)
     if device.kmin > device.kmax or not 0 < device.pmax <= units.pmax_steps or kmax < 1:
         raise CapabilityError(
-            "watermark on the switch",
+            where,
             f"thresholds {device.kmin} and {device.kmax} {units.name}, Pmax {device.pmax}/{units.pmax_steps}",
             "Kmin is at most Kmax, and Pmax above 0 and at most 1",
             "set one by hand once; it is changed from here after that",
         )
     return Watermark(min(kmin, kmax - 1), kmax, device.pmax / units.pmax_steps)
-
-
-def bytes_units(*, lowest: int = 0, highest: int = HIGHEST_INT32, pmax_steps: int = 100) -> WatermarkUnits:
-    return WatermarkUnits(lowest=lowest, highest=highest, pmax_steps=pmax_steps)
 
 
 def cell_units(
@@ -99,7 +97,6 @@ def cell_units(
     *,
     name: str = "cells",
     lowest: int = 1,
-    highest: int = HIGHEST_INT32,
     pmax_steps: int = 100,
 ) -> WatermarkUnits:
     """Thresholds in cells or segments of the size in the inventory; raises ``InventoryError``."""
@@ -110,9 +107,7 @@ def cell_units(
             f"thresholds in {name} need the size of one",
             "give cell_bytes, such as 208",
         )
-    return WatermarkUnits(
-        name=name, unit_bytes=Fraction(cell_bytes), lowest=lowest, highest=highest, pmax_steps=pmax_steps
-    )
+    return WatermarkUnits(name=name, unit_bytes=Fraction(cell_bytes), lowest=lowest, pmax_steps=pmax_steps)
 
 
 def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:

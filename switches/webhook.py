@@ -10,13 +10,12 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches.adapter import QueueAdapter, staged
+from switches.adapter import QueueAdapter, Waiting, staged
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, RefusedError, unreadable
-from switches.read_back import Waiting
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
-from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
+from switches.units import WatermarkUnits, cell_units, percent_units, to_device
 from twin.errors import WatermarkError
 from twin.watermark import Watermark
 
@@ -128,7 +127,7 @@ def _units(device: Device, pmax_steps: int) -> WatermarkUnits:
     """The unit of the inventory; bytes by default."""
     match device.units.thresholds or "bytes":
         case "bytes":
-            return bytes_units(pmax_steps=pmax_steps)
+            return WatermarkUnits(pmax_steps=pmax_steps)
         case "cells":
             return cell_units(device.where, device.units.cell_bytes, lowest=0, pmax_steps=pmax_steps)
         case "percent":

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import httpx
 import msgspec
 
-from switches import read_back
 from switches.adapter import check_undo_allowed, name_of, policies_of
 from switches.base import Capabilities, StagedChange
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
@@ -200,7 +199,7 @@ class EosAdapter(WredLineAdapter):
         if not change.undone_in(now):
             check_undo_allowed(change, now, self._device.where)
             self._commit(change, undoing(change, spots, self._device.where), "commit")
-            read_back.undone(change, self.read, self._device)
+            self._check_undone(change)
         if self._options.save:
             self._session.run(["copy running-config startup-config"])
 

@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import msgspec
 
-from switches import read_back
 from switches.adapter import check_undo_allowed, name_of, policies_of
 from switches.base import Capabilities, StagedChange
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
@@ -155,7 +154,7 @@ class NxosAdapter(WredLineAdapter):
             check_undo_allowed(change, now, self._device.where)
             # Not the checkpoint: it would take back everything that anybody has configured since.
             self._write(undoing(change, spots, self._device.where))
-            read_back.undone(change, self.read, self._device)
+            self._check_undone(change)
         self._end(change)
 
     def close(self) -> None:

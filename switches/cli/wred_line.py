@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,14 +16,7 @@ from switches.base import QueueWatermark, Reading, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError
 from switches.transport.http import needs_password
-from switches.units import (
-    DeviceWatermark,
-    WatermarkUnits,
-    bytes_units,
-    from_device,
-    named_unit_bytes,
-    to_device,
-)
+from switches.units import DeviceWatermark, WatermarkUnits, from_device, named_unit_bytes, to_device
 from twin.watermark import Watermark
 
 Section: TypeAlias = "dict[str, Section]"
@@ -49,9 +42,6 @@ def below(section: Mapping[str, Section], starts: str) -> Iterable[tuple[str, Se
     for line, inner in section.items():
         if line.startswith(starts):
             yield line.removeprefix(starts).strip(), inner
-
-
-_BYTES = bytes_units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +74,11 @@ class Spot:
     def running(self) -> QueueWatermark:
         return QueueWatermark(self.place, self.queue, self.watermark)
 
-    @property
-    def undo(self) -> dict[str, Any]:
-        """What another process needs to restore it."""
-        return {"path": list(self.path), "place": self.place, "queue": self.queue, "line": self.line}
-
 
 class _Line(msgspec.Struct, frozen=True):
-    path: tuple[str, ...]
+    """What another process needs to restore a spot."""
+
+    path: list[str]
     place: str
     queue: int
     line: str | None
@@ -99,58 +86,6 @@ class _Line(msgspec.Struct, frozen=True):
 
 class _Record(msgspec.Struct, frozen=True):
     lines: list[_Line]
-
-
-def spot(
-    grammar: Grammar,
-    device: Device,
-    path: Sequence[str],
-    place: str,
-    queue: int,
-    lines: Iterable[str],
-    *,
-    kilo_bytes: int,
-) -> Spot:
-    """The watermark in the lines below ``path``; raises ``CapabilityError`` where they give none that can be
-    read.
-    """
-    found = [line for line in lines if line.startswith(grammar.starts)]
-    if not found:
-        return Spot(tuple(path), place, queue, None, None)
-    where = f"{device.where} {place} queue {queue}"
-    match = grammar.line.fullmatch(found[0])
-    if len(found) > 1 or match is None:
-        raise CapabilityError(
-            where,
-            "; ".join(repr(line) for line in found),
-            "one line gives both thresholds with their unit, and the probability",
-            "set one so by hand once; it is changed from here after that",
-        )
-    said = match.groupdict()
-    weight = int(said["weight"] or 0)
-    if not said.get("ecn", True) or int(said["pmax"]) == 0:
-        return Spot(tuple(path), place, queue, found[0], None, weight)
-    marks = DeviceWatermark(
-        int(said["kmin"]) * _unit(device, where, said["kmin_unit"], kilo_bytes),
-        int(said["kmax"]) * _unit(device, where, said["kmax_unit"], kilo_bytes),
-        int(said["pmax"]),
-    )
-    return Spot(tuple(path), place, queue, found[0], from_device(marks, _BYTES), weight)
-
-
-def units_of(
-    grammar: Grammar, device: Device, *, kilo_bytes: int, lowest: int, highest: int
-) -> WatermarkUnits:
-    """Thresholds in bytes, or in the unit that the inventory names; raises ``InventoryError``."""
-    name = device.units.thresholds or "bytes"
-    if name not in grammar.units:
-        raise device.wrong_unit(", ".join(grammar.units))
-    size = _unit(device, device.where, name, kilo_bytes)
-    return WatermarkUnits(name=name, unit_bytes=Fraction(size), lowest=lowest, highest=highest)
-
-
-def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
-    return named_unit_bytes(where, name, cell_bytes=device.units.cell_bytes, kilo_bytes=kilo_bytes)
 
 
 class WredLineAdapter(DeviceAdapter):
@@ -163,7 +98,11 @@ class WredLineAdapter(DeviceAdapter):
         super().__init__(device, clock_ns)
         self._grammar = grammar
         self._kilo_bytes = kilo_bytes
-        self._units = units_of(grammar, device, kilo_bytes=kilo_bytes, lowest=1, highest=grammar.highest)
+        name = device.units.thresholds or "bytes"
+        if name not in grammar.units:
+            raise device.wrong_unit(", ".join(grammar.units))
+        size = Fraction(self._unit_bytes(device.where, name))
+        self._units = WatermarkUnits(name=name, unit_bytes=size, lowest=1, highest=grammar.highest)
 
     @abstractmethod
     def _spots(self) -> list[Spot]:
@@ -179,8 +118,8 @@ class WredLineAdapter(DeviceAdapter):
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         spots = self._spots()
         rounded = to_device(watermark, self._units)
-        undo = {"lines": [one.undo for one in spots]}
-        return staged(change_id, self._now(spots), watermark, rounded, undo)
+        undo = _Record([_Line(list(one.path), one.place, one.queue, one.line) for one in spots])
+        return staged(change_id, self._now(spots), watermark, rounded, msgspec.to_builtins(undo))
 
     def apply(self, change: StagedChange) -> None:
         spots = self._spots()
@@ -192,8 +131,36 @@ class WredLineAdapter(DeviceAdapter):
     def _now(self, spots: Iterable[Spot]) -> Reading:
         return self._reading(one.running for one in spots)
 
-    def _spot(self, path: Sequence[str], place: str, queue: int, lines: Iterable[str]) -> Spot:
-        return spot(self._grammar, self._device, path, place, queue, lines, kilo_bytes=self._kilo_bytes)
+    def _spot(self, path: tuple[str, ...], place: str, queue: int, lines: Iterable[str]) -> Spot:
+        """The watermark in the lines below ``path``; raises ``CapabilityError`` where they give none that can
+        be read.
+        """
+        found = [line for line in lines if line.startswith(self._grammar.starts)]
+        if not found:
+            return Spot(path, place, queue, None, None)
+        where = f"{self._device.where} {place} queue {queue}"
+        match = self._grammar.line.fullmatch(found[0])
+        if len(found) > 1 or match is None:
+            raise CapabilityError(
+                where,
+                "; ".join(repr(line) for line in found),
+                "one line gives both thresholds with their unit, and the probability",
+                "set one so by hand once; it is changed from here after that",
+            )
+        said = match.groupdict()
+        weight = int(said["weight"] or 0)
+        if not said.get("ecn", True) or int(said["pmax"]) == 0:
+            return Spot(path, place, queue, found[0], None, weight)
+        marks = DeviceWatermark(
+            int(said["kmin"]) * self._unit_bytes(where, said["kmin_unit"]),
+            int(said["kmax"]) * self._unit_bytes(where, said["kmax_unit"]),
+            int(said["pmax"]),
+        )
+        return Spot(path, place, queue, found[0], from_device(marks, WatermarkUnits()), weight)
+
+    def _unit_bytes(self, where: str, name: str) -> int:
+        cell_bytes = self._device.units.cell_bytes
+        return named_unit_bytes(where, name, cell_bytes=cell_bytes, kilo_bytes=self._kilo_bytes)
 
     def _lines_of(self, change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
         """The line to write for each queue of the change, with its place; the weight stays."""
@@ -216,5 +183,5 @@ def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tup
     for was in recorded(change, _Record, where).lines:
         today = now.get((was.place, was.queue))
         if was.line != today:
-            found.append((was.path, f"no {today}" if was.line is None else was.line))
+            found.append((tuple(was.path), f"no {today}" if was.line is None else was.line))
     return found

@@ -13,15 +13,20 @@ from typing import Literal
 
 import msgspec
 
-from switches import read_back
-from switches.adapter import DeviceAdapter, check_apply_allowed, check_undo_allowed, recorded, staged
+from switches.adapter import (
+    ConfigAdapter,
+    Waiting,
+    check_apply_allowed,
+    check_undo_allowed,
+    recorded,
+    staged,
+)
 from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, ConcurrentEditError, RefusedError, unreadable
+from switches.errors import CapabilityError, RefusedError, unreadable
 from switches.openconfig import model
 from switches.openconfig.model import Qos
 from switches.openconfig.queues import OpenConfigQueues, Plan
-from switches.read_back import Waiting, settled
 from switches.transport.gnmi import GnmiOptions, GnmiSession
 from switches.transport.gnmi_messages import GnmiPath, tree_of
 from switches.units import to_device
@@ -49,12 +54,11 @@ class _Look:
     reading: Reading
 
 
-class OpenConfigAdapter(DeviceAdapter):
+class OpenConfigAdapter(ConfigAdapter):
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:
-        super().__init__(device, clock_ns)
-        self._polling = waiting or Waiting()
+        super().__init__(device, clock_ns, waiting)
         self._options = options_of(device, OpenConfigOptions)
         self._queues = OpenConfigQueues.of(
             device,
@@ -77,7 +81,7 @@ class OpenConfigAdapter(DeviceAdapter):
         return self._look().reading
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        now = self._settled()
+        now = self._settled(self._look, lambda now: self._queues.unsettled(now.qos))
         rounded = to_device(watermark, self._queues.units)
         if any(queue.watermark != rounded.watermark for queue in now.reading.queues):
             plan = self._queues.plan(now.qos, now.reading.queues, rounded.device)
@@ -91,7 +95,7 @@ class OpenConfigAdapter(DeviceAdapter):
             return
         if not plan.shows_in(now.qos):
             check_apply_allowed(change, now.reading, self._device.where)
-            self._check_configured(plan, now.qos)
+            self._check_foreign(plan, now.qos)
         origin = self._options.origin
         self._session.set(
             replace=[
@@ -102,9 +106,6 @@ class OpenConfigAdapter(DeviceAdapter):
                 (model.binding_path(queue.port, queue.name, origin), queue.binds) for queue in plan.queues
             ],
         )
-
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self._read_while_it_settles, self._device, self._polling)
 
     def confirm(self, change: StagedChange) -> None:
         """Removes own profiles of earlier changes that no queue uses any more."""
@@ -117,9 +118,9 @@ class OpenConfigAdapter(DeviceAdapter):
         if not (change.undone_in(now.reading) and plan.undone_in(now.qos)):
             if not plan.shows_in(now.qos):
                 check_undo_allowed(change, now.reading, self._device.where)
-            self._check_configured(plan, now.qos)
+            self._check_foreign(plan, now.qos)
             self._put_back(plan, now.qos)
-            read_back.undone(change, self._read_while_it_settles, self._device, self._polling)
+            self._check_undone(change)
         self._remove_unused(name for name, planned in plan.profiles.items() if planned.was is None)
 
     def close(self) -> None:
@@ -140,17 +141,6 @@ class OpenConfigAdapter(DeviceAdapter):
         if not reading.queues:
             self._nothing_found()
         return _Look(qos, reading)
-
-    def _settled(self) -> _Look:
-        """Waits until hardware runs the configuration; raises ``ReadBackError``."""
-        return settled(self._look, lambda now: self._queues.unsettled(now.qos), self._device, self._polling)
-
-    def _read_while_it_settles(self) -> Reading:
-        """A reading; one of no queues while the switch shows a bound profile without values."""
-        try:
-            return self.read()
-        except CapabilityError:
-            return self._reading(())
 
     def _put_back(self, plan: Plan, qos: Qos) -> None:
         origin = self._options.origin
@@ -187,18 +177,11 @@ class OpenConfigAdapter(DeviceAdapter):
                     delete=[model.profile_path(name, origin=self._options.origin) for name in unused]
                 )
 
-    def _check_configured(self, plan: Plan, qos: Qos) -> None:
-        foreign_change = plan.foreign_change_in(qos)
-        if foreign_change is not None:
-            raise ConcurrentEditError(
-                self._device.where,
-                foreign_change,
-                "since it was staged, only this change may configure these queues and profiles",
-                "find out who did; what runs now is the start of the next recommendation",
-            )
+    def _check_foreign(self, plan: Plan, qos: Qos) -> None:
+        self._check_configured(plan.foreign_change_in(qos), "queues and profiles")
 
     def _nothing_found(self) -> None:
-        models = self._session.capabilities().models
+        models = self._session.models()
         if models and "openconfig-qos" not in models:
             raise CapabilityError(
                 self._device.where,

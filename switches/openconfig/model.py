@@ -119,17 +119,14 @@ def watermark_of(found: Marking, units: WatermarkUnits, *, in_percent: bool, whe
             "give it all three by hand once, or let read_back be config if the switch shows no state",
         )
     if found.in_percent != in_percent:
-        unit, named = ("percent", "percent") if found.in_percent else ("bytes", "bytes")
+        unit = "percent" if found.in_percent else "bytes"
         raise CapabilityError(
             where,
             f"thresholds in {unit}",
             f"the inventory says they are in {'percent' if in_percent else 'bytes'}",
-            f"set units.thresholds to {named}{', and units.buffer_bytes' if found.in_percent else ''}",
+            f"set units.thresholds to {unit}{', and units.buffer_bytes' if found.in_percent else ''}",
         )
-    try:
-        return from_device(DeviceWatermark(found.kmin, found.kmax, found.pmax), units)
-    except CapabilityError as error:
-        raise CapabilityError(where, error.received, error.rule, error.remedy) from error
+    return from_device(DeviceWatermark(found.kmin, found.kmax, found.pmax), units, where)
 
 
 def other_leaves(leaves: Leaves) -> dict[str, Any]:

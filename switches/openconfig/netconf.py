@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
+from switches.adapter import Waiting
 from switches.base import Capabilities
 from switches.candidate_config import CandidateAdapter, Found, PersistentCommits, Record
 from switches.device import Device, options_of
@@ -20,7 +21,6 @@ from switches.errors import unreadable
 from switches.openconfig import model
 from switches.openconfig.model import Leaves, Qos
 from switches.openconfig.queues import OpenConfigQueues, Plan
-from switches.read_back import Waiting
 from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import Rounded
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from switches.base import QueueWatermark
+from switches.base import QueueWatermark, alike
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
 from switches.openconfig import model
 from switches.openconfig.model import Profile, Qos, marking
-from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, percent_units
+from switches.units import DeviceWatermark, WatermarkUnits, percent_units
 from twin.watermark import Watermark
 
 
@@ -158,7 +158,7 @@ class OpenConfigQueues:
             if self.from_state and used == bound.config:
                 with suppress(CapabilityError):  # a leaf that is not configured may run at a default
                     asked = self._meant(profile.config, where)
-                    running = asked if self._rounded(running, asked) else running
+                    running = asked if alike(running, asked, self.rounding_bytes) else running
             yield QueueWatermark(port, queue, running)
 
     def unsettled(self, qos: Qos) -> str | None:
@@ -178,7 +178,7 @@ class OpenConfigQueues:
             profile = qos.profiles.get(bound.config or "", model.Profile())
             with suppress(CapabilityError):  # a leaf that is not configured may run at a default
                 asked, running = (self._meant(leaves, said) for leaves in (profile.config, profile.state))
-                if asked != running and not self._rounded(running, asked):
+                if not alike(running, asked, self.rounding_bytes):
                     return f"{said} configured for {asked or 'no marking'}, and running {running or 'none'}"
         return None
 
@@ -216,15 +216,6 @@ class OpenConfigQueues:
     def _meant(self, leaves: model.Leaves, where: str) -> Watermark | None:
         return model.watermark_of(model.marking(leaves), self.units, in_percent=self.in_percent, where=where)
 
-    def _rounded(self, running: Watermark | None, asked: Watermark | None) -> bool:
-        if running is None or asked is None:
-            return False
-        return (
-            abs(running.kmin_bytes - asked.kmin_bytes) <= self.rounding_bytes
-            and abs(running.kmax_bytes - asked.kmax_bytes) <= self.rounding_bytes
-            and running.pmax == asked.pmax
-        )
-
     def is_own(self, profile: str) -> bool:
         """Whether a profile was made by a change."""
         return profile.startswith(f"{self.profile}-")
@@ -261,7 +252,7 @@ def queue_numbers(device: Device, queue_names: Mapping[int | str, str]) -> dict[
 def _units(device: Device) -> tuple[bool, WatermarkUnits]:
     match device.units.thresholds:
         case None | "bytes":
-            return False, bytes_units(highest=_HIGHEST_UINT64)
+            return False, WatermarkUnits(highest=_HIGHEST_UINT64)
         case "percent":
             return True, percent_units(f"{device.where} units", device.units.buffer_bytes)
         case _:

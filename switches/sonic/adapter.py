@@ -18,11 +18,10 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from switches.adapter import DeviceAdapter, staged
+from switches.adapter import DeviceAdapter, Waiting, staged
 from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
-from switches.read_back import Waiting
 from switches.sonic.databases import (
     FIELD,
     PROFILE,
@@ -170,9 +169,8 @@ class SonicBase(DeviceAdapter):
         own_profile: bool,
         waiting: Waiting | None = None,
     ) -> None:
-        super().__init__(device, clock_ns)
+        super().__init__(device, clock_ns, waiting)
         self._own_profile = own_profile
-        self._polling = waiting or Waiting()
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Look]:
@@ -249,7 +247,7 @@ class SonicBase(DeviceAdapter):
 
         Raises ``ReadBackError`` where what runs is unknown by then.
         """
-        for _ in self._polling.until(patience_s):
+        for _ in self._waiting.until(patience_s):
             config, hardware = look()
             asked, running = self._asked(config), self._reading(hardware.queues)
             if not hardware.unconfirmed and enough(asked, running):

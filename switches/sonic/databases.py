@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from switches.base import QueueWatermark
+from switches.base import QueueWatermark, alike
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
 from switches.sonic.redis import Databases, fields_of, keys_of, rows_of
@@ -251,11 +251,11 @@ def matched(
             held = running.get(wred_of[number] or _NULL)
         else:
             held = next(
-                (mark for mark in running.values() if _alike(mark, queue.watermark, rounding_bytes)), None
+                (mark for mark in running.values() if alike(mark, queue.watermark, rounding_bytes)), None
             )
             if held is None and queue.watermark is not None:
                 unconfirmed.append(queue)
-        shown = queue.watermark if _alike(held, queue.watermark, rounding_bytes) else held
+        shown = queue.watermark if alike(held, queue.watermark, rounding_bytes) else held
         queues.append(QueueWatermark(queue.port, queue.queue, shown))
     return Hardware(tuple(queues), tuple(unconfirmed))
 
@@ -288,13 +288,3 @@ def _watermark(row: Mapping[str, str]) -> Watermark | None:
         )
     except (ValueError, CapabilityError):
         return None  # Pmax 0, or thresholds of 0: it marks nothing that was asked for
-
-
-def _alike(held: Watermark | None, asked: Watermark | None, rounding_bytes: int) -> bool:
-    if held is None or asked is None:
-        return held is asked
-    return (
-        abs(held.kmin_bytes - asked.kmin_bytes) <= rounding_bytes
-        and abs(held.kmax_bytes - asked.kmax_bytes) <= rounding_bytes
-        and abs(held.pmax - asked.pmax) < 1e-9
-    )

@@ -17,11 +17,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
+from switches.adapter import Waiting, check_apply_allowed, check_undo_allowed, recorded
 from switches.base import Capabilities, QueueWatermark, StagedChange
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, unreadable
-from switches.read_back import Waiting
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.databases import FIELD, PREFIX, PROFILE, Config, Hardware, Setting, bindings_of, matched
 from switches.sonic.wred_profile import mark_fields

@@ -152,21 +152,6 @@ def check_address(device: Device) -> None:
         )
 
 
-def _check_authorities(device: Device) -> None:
-    """Raises ``InventoryError`` for an invalid CA file."""
-    if device.tls.ca_file is None:
-        return
-    try:
-        ssl.create_default_context(cafile=str(device.tls.ca_file))
-    except (OSError, ssl.SSLError) as error:
-        raise InventoryError(
-            f"{device.where} tls.ca_file",
-            f"{device.tls.ca_file}: {error.strerror or error}",
-            "it holds certificates in PEM",
-            "correct the path",
-        ) from error
-
-
 def arguments(device: Device) -> Mapping[str, Any]:
     """Arguments of a redis client. Raises ``InventoryError`` and ``CredentialsError``."""
     where: dict[str, Any]
@@ -175,7 +160,7 @@ def arguments(device: Device) -> Mapping[str, Any]:
     else:
         where = {"host": device.address, "port": device.port or PORT}
         if device.tls.enabled:
-            _check_authorities(device)
+            device.tls_context()  # checks that file, which redis would read later
             where |= {
                 "ssl": True,
                 "ssl_cert_reqs": ssl.CERT_REQUIRED if device.tls.verify else ssl.CERT_NONE,

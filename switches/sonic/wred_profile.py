@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from switches.errors import CapabilityError
-from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, from_device
+from switches.units import DeviceWatermark, WatermarkUnits, from_device
 from twin.watermark import Watermark
 
 Row = Mapping[str, str]
 
-UNITS: WatermarkUnits = bytes_units()  # orchagent reads thresholds with stoi: above int32 it throws
+UNITS = WatermarkUnits()  # orchagent reads thresholds with stoi: above int32 it throws
 OWN = "ECNTWIN_"
 _COLOURS = ("green", "yellow", "red")
 _LONGEST_LABEL = 8  # a name has 32 characters at most
@@ -98,10 +98,7 @@ def watermark_in(row: Row, where: str) -> Watermark | None:
         ) from None
     if device.pmax == 0:
         return None
-    try:
-        return from_device(device, UNITS)
-    except CapabilityError as error:
-        raise CapabilityError(where, error.received, error.rule, error.remedy) from error
+    return from_device(device, UNITS, where)
 
 
 def with_watermark(row: Row, device: DeviceWatermark) -> dict[str, str]:

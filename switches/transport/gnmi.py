@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,21 +91,19 @@ class GnmiDial:
         self._cert_file = None if options.cert_file is None else Path(options.cert_file)
         self._key_file = None if options.key_file is None else Path(options.key_file)
 
-    def credentials(self) -> grpc.ChannelCredentials | None:
-        """None: without TLS. Raises ``InventoryError`` for files that cannot be read."""
-        if self._device.tls.enabled is False:
-            return None
-        return grpc.ssl_channel_credentials(
-            root_certificates=self._pem("tls.ca_file", self._device.tls.ca_file),
+    def channel(self, library: Any = grpc) -> Any:
+        """A new channel of ``grpc`` or ``grpc.aio``. Raises ``InventoryError`` for unreadable files."""
+        tls = self._device.tls
+        if tls.enabled is False:
+            return library.insecure_channel(self.target, options=_CHANNEL)
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=self._pem("tls.ca_file", tls.ca_file),
             private_key=self._pem("key_file", self._key_file),
             certificate_chain=self._pem("cert_file", self._cert_file),
         )
-
-    @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        name = self._device.tls.server_name
-        named = () if name is None or self._device.tls.enabled is False else (name,)
-        return (*_CHANNEL, *(("grpc.ssl_target_name_override", name) for name in named))
+        name = tls.server_name
+        named = () if name is None else (("grpc.ssl_target_name_override", name),)
+        return library.secure_channel(self.target, credentials, options=(*_CHANNEL, *named))
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """The current credentials, sent with every call. Raises ``CredentialsError``."""
@@ -117,14 +114,12 @@ class GnmiDial:
                 found.append((name, header_text(f"{self._device.where} {name}", text)))
         return tuple(found)
 
-    def failure(self, error: grpc.RpcError, said: str, timeout_s: float) -> SwitchError:
-        """A failed call as a ``SwitchError``. Raise it from None: the error holds the switch's words."""
+    def failure(self, code: grpc.StatusCode, details: str | None, said: str, timeout_s: float) -> SwitchError:
+        """A failed call as a ``SwitchError``. Raise it from None: gRPC's error holds the switch's words."""
         where = self._device.where
-        call: Any = error  # what a stub raises is the call too
-        code: grpc.StatusCode = call.code()
-        detail = quoted(self._device, call.details() or "")
+        detail = quoted(self._device, details or "")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return late(where, f"{said}", timeout_s)
+            return late(where, said, timeout_s)
         if code in _AWAY:
             return UnreachableError(
                 where,
@@ -161,14 +156,6 @@ class GnmiDial:
 
 
 DataType = Literal["ALL", "CONFIG", "STATE"]
-
-
-@dataclass(frozen=True, slots=True)
-class GnmiCapabilities:
-    """gNMI version, and models by name with their versions."""
-
-    gnmi_version: str
-    models: dict[str, str]
 
 
 class GnmiSession:
@@ -226,14 +213,12 @@ class GnmiSession:
         )
         self._call("Set", request, "Set", self._set_timeout_s)
 
-    def capabilities(self) -> GnmiCapabilities:
-        """Raises as ``get``."""
+    def models(self) -> dict[str, str]:
+        """The versions of the switch's models by name. Raises as ``get``."""
         answer = self._call(
             "Capabilities", gnmi_pb2.CapabilityRequest(), "Capabilities", self._device.timeout_s
         )
-        return GnmiCapabilities(
-            answer.gNMI_version, {model.name: model.version for model in answer.supported_models}
-        )
+        return {model.name: model.version for model in answer.supported_models}
 
     def close(self) -> None:
         """The next call opens a new channel."""
@@ -244,7 +229,7 @@ class GnmiSession:
     def _call(self, method: str, request: Any, said: str, timeout_s: float) -> Any:
         metadata = self._dial.metadata()
         if self._channel is None:
-            self._channel = self._open()
+            self._channel = self._dial.channel()
         call: Callable[..., Any] = getattr(gnmi_pb2_grpc.gNMIStub(self._channel), method)
         try:
             return call(request, timeout=timeout_s, metadata=metadata)
@@ -252,13 +237,7 @@ class GnmiSession:
             if method == "Get" and error.code() is grpc.StatusCode.NOT_FOUND:
                 return None  # gNMI specification, section 3.3.4: there is nothing at the path
             self.close()  # the next call begins anew, and does not wait out this channel's back-off
-            raise self._dial.failure(error, said, timeout_s) from None
-
-    def _open(self) -> grpc.Channel:
-        credentials, arguments = self._dial.credentials(), self._dial.arguments
-        if credentials is None:
-            return grpc.insecure_channel(self._dial.target, options=arguments)
-        return grpc.secure_channel(self._dial.target, credentials, options=arguments)
+            raise self._dial.failure(error.code(), error.details(), said, timeout_s) from None
 
 
 class GnmiStream:
@@ -298,12 +277,8 @@ class GnmiStream:
                 ],
             )
         )
-        credentials, metadata = self._dial.credentials(), self._dial.metadata()
-        target, arguments = self._dial.target, self._dial.arguments
-        if credentials is None:
-            self._channel = grpc.aio.insecure_channel(target, options=arguments)
-        else:
-            self._channel = grpc.aio.secure_channel(target, credentials, options=arguments)
+        metadata = self._dial.metadata()
+        self._channel = self._dial.channel(grpc.aio)
         self._said = f"Subscribe {listed(paths)}"
         self._call = gnmi_pb2_grpc.gNMIStub(self._channel).Subscribe(metadata=metadata)
         self._reading = asyncio.create_task(self._begin(self._call, request))
@@ -323,8 +298,8 @@ class GnmiStream:
         reading, self._reading = self._reading, None
         try:
             answer = reading.result()
-        except grpc.RpcError as error:
-            failure = self._dial.failure(error, self._said, patience_s)
+        except grpc.aio.AioRpcError as error:
+            failure = self._dial.failure(error.code(), error.details(), self._said, patience_s)
             await self.close()
             raise failure from None  # what gRPC raised holds the switch's words as they came
         except asyncio.CancelledError:
@@ -367,7 +342,7 @@ class GnmiStream:
         code, details = await self._call.code(), await self._call.details()
         if code is grpc.StatusCode.OK:
             return self._ended("the stream ended")
-        return self._dial.failure(_Ended(code, details), self._said, self._device.timeout_s)
+        return self._dial.failure(code, details, self._said, self._device.timeout_s)
 
     def _ended(self, received: str) -> UnreachableError:
         return UnreachableError(
@@ -376,18 +351,3 @@ class GnmiStream:
             "the caller ends a stream",
             "check the switch's log",
         )
-
-
-class _Ended(grpc.RpcError):
-    """The status of an ended call, as a stub would raise it."""
-
-    def __init__(self, code: grpc.StatusCode, details: str) -> None:
-        super().__init__()
-        self._code = code
-        self._details = details
-
-    def code(self) -> grpc.StatusCode:
-        return self._code
-
-    def details(self) -> str:
-        return self._details

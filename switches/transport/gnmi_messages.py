@@ -43,11 +43,11 @@ class GnmiPath:
         return (f"{self.origin}:" if self.origin else "") + "".join(f"/{elem}" for elem in self.elems)
 
 
-def listed(paths: Iterable[GnmiPath], *, most: int = 3) -> str:
-    """Paths in a sentence: the first few, and how many more."""
+def listed(paths: Iterable[GnmiPath]) -> str:
+    """Paths in a sentence: the first three, and how many more."""
     named = [str(path) for path in paths]
-    more = len(named) - most
-    return ", ".join(named[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(named) - 3
+    return ", ".join(named[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 _YEAR_2000_NS = 946_684_800_000_000_000

@@ -20,6 +20,7 @@ from switches.transport.quoted import header_text, quoted
 _MOST_BYTES = 16 * 2**20
 _NUMBERED = re.compile(r"^\[Errno -?\d+\] ")  # says nothing to people beside its words
 _AWAY = frozenset({502, 503, 504})
+_CORRECT_THEM = "correct them, or the account's rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class DeviceAuth(httpx.Auth):
 class HttpSession:
     """Calls to ``base_url``, each with its answer within the device's ``timeout_s``.
 
-    ``transport`` replaces the network in tests, ``monotonic_s`` the clock.
+    ``forbidden`` is the remedy for a 403. ``transport`` replaces the network in tests, ``monotonic_s`` the
+    clock.
     """
 
     def __init__(
@@ -77,39 +79,31 @@ class HttpSession:
         base_url: str,
         *,
         auth: httpx.Auth | None = None,
-        headers: Mapping[str, str] | None = None,
         keep_alive: bool = True,
+        forbidden: str = _CORRECT_THEM,
         transport: httpx.BaseTransport | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._device = device
         self._base_url = base_url.rstrip("/")
         self._auth = auth
-        self._headers = dict(headers or {})
         self._keep_alive = 2 if keep_alive else 0
+        self._forbidden = forbidden
         self._transport = transport
         self._deadline = Deadline(monotonic_s)
         self._client: httpx.Client | None = None
 
     def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        forbidden: str = "correct them, or the account's rights",
+        self, method: str, path: str, *, json: Any = None, params: Mapping[str, str] | None = None
     ) -> Answer:
-        """A successful answer; ``forbidden`` is the remedy for a 403.
+        """A successful answer.
 
         Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403, or an untrusted
         certificate), ``NotFoundError`` (404) and ``RefusedError`` (any other error answer, with its text).
         """
         where = self._device.where
         try:
-            answer = self._ask(method, path, json, content, params, headers)
+            answer = self._ask(method, path, json, params)
         except httpx.TimeoutException as error:
             raise self._late(method, path) from error
         except (httpx.InvalidURL, UnicodeError) as error:  # the latter: of a host name
@@ -132,18 +126,14 @@ class HttpSession:
             ) from error
         if 200 <= answer.status < 300:
             return answer
-        said = f"{answer.status} to {method} {path}: {self._text(answer)}"
+        said = f"{answer.status} to {method} {path}: {self.shown(_said(answer)) or 'nothing more'}"
         if answer.status in (401, 403):
-            remedy = forbidden if answer.status == 403 else "correct them, or the account's rights"
+            remedy = self._forbidden if answer.status == 403 else _CORRECT_THEM
             raise AccessError(where, said, "the credentials are the switch's", remedy)
         if answer.status in _AWAY:
             raise UnreachableError(where, said, "a switch's interface is up", "wait, or check the switch")
         refused = NotFoundError if answer.status == 404 else RefusedError
         raise refused(where, said, "the switch takes the call", "check the switch and its version")
-
-    def _text(self, answer: Answer) -> str:
-        """The text of an answer, shortened, without secrets."""
-        return self.shown(_said(answer)) or "nothing more"
 
     def shown(self, text: str) -> str:
         """A text of the switch in one line, shortened, without secrets."""
@@ -154,15 +144,7 @@ class HttpSession:
             self._client.close()
             self._client = None
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        json: Any,
-        content: bytes | None,
-        params: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-    ) -> Answer:
+    def _ask(self, method: str, path: str, json: Any, params: Mapping[str, str] | None) -> Answer:
         self._deadline.within(self._device.timeout_s)
         name = self._device.tls.server_name
         body = bytearray()
@@ -170,9 +152,7 @@ class HttpSession:
             method,
             path,
             json=json,
-            content=content,
             params=params,
-            headers=headers,
             extensions={"sni_hostname": name} if name else None,
         ) as answer:
             for chunk in answer.iter_bytes():
@@ -196,7 +176,6 @@ class HttpSession:
             self._client = httpx.Client(
                 base_url=self._base_url,
                 auth=self._auth,
-                headers=self._headers,
                 timeout=self._device.timeout_s,
                 transport=self._transport or self._network(),
                 trust_env=False,
@@ -208,17 +187,8 @@ class HttpSession:
         return BoundedTransport(self._deadline, verify=verify, keep_alive=self._keep_alive)
 
     def _context(self) -> ssl.SSLContext:
-        tls = self._device.tls
-        try:
-            context = ssl.create_default_context(cafile=None if tls.ca_file is None else str(tls.ca_file))
-        except (OSError, ssl.SSLError) as error:
-            raise InventoryError(
-                f"{self._device.where} tls.ca_file",
-                f"{tls.ca_file}: {error.strerror or error}",
-                "it holds certificates in PEM",
-                "correct the path",
-            ) from error
-        if not tls.verify:
+        context = self._device.tls_context()
+        if not self._device.tls.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from switches.adapter import Waiting
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.errors import ConcurrentEditError, RefusedError
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
-from switches.read_back import Waiting
 from switches.transport.netconf import NetconfOptions, NetconfSession
 from tests.counterparts.switches.netconfd import Netconfd, find
 from tests.counterparts.switches.openconfig_documents import factory

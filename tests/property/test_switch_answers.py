@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from switches.adapter import Waiting
 from switches.base import Reading
 from switches.cli.eos import EosAdapter
 from switches.cli.nxos import NxosAdapter
@@ -18,7 +19,6 @@ from switches.device import Device, Secret
 from switches.errors import SwitchError
 from switches.lab import LabAdapter
 from switches.nvue import NvueAdapter
-from switches.read_back import Waiting
 from switches.webhook import WebhookAdapter
 from twin.watermark import Watermark
 

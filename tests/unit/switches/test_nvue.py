@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from switches.adapter import Waiting
 from switches.base import QueueWatermark
 from switches.device import Device, Secret, UnitProfile
 from switches.errors import (
@@ -21,7 +22,6 @@ from switches.errors import (
     UnreachableError,
 )
 from switches.nvue import NvueAdapter
-from switches.read_back import Waiting
 from tests.counterparts.switches.nvue_switch import NvueSwitch
 from tests.unit.switches.adapters import Adapters
 from twin.watermark import Watermark

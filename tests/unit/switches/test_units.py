@@ -14,7 +14,6 @@ from switches.units import (
     HIGHEST_INT32,
     DeviceWatermark,
     WatermarkUnits,
-    bytes_units,
     cell_units,
     from_device,
     percent_units,
@@ -30,7 +29,7 @@ watermarks = st.builds(
     st.floats(1e-6, 1.0),
 )
 some_units = st.one_of(
-    st.builds(bytes_units, lowest=st.integers(0, 5_000), pmax_steps=st.sampled_from([1, 100, 1_000])),
+    st.builds(WatermarkUnits, lowest=st.integers(0, 5_000), pmax_steps=st.sampled_from([1, 100, 1_000])),
     st.builds(
         lambda cell, lowest: cell_units(WHERE, cell, lowest=lowest),
         st.integers(1, 20_480),
@@ -116,7 +115,7 @@ def test_a_note_is_made_of_each_value_that_differs_and_of_no_other(
 
 def test_values_that_cannot_be_written_exactly_in_binary_are_not_rounded_up() -> None:
     for steps in range(1, 101):  # 0.07 × 100 is 7.000000000000001
-        assert to_device(Watermark(1, 2, steps / 100), bytes_units()).device.pmax == steps
+        assert to_device(Watermark(1, 2, steps / 100), WatermarkUnits()).device.pmax == steps
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,7 @@ def test_values_that_cannot_be_written_exactly_in_binary_are_not_rounded_up() ->
         ),
         (
             Watermark(0, 100, 1.0),
-            bytes_units(lowest=1_000),
+            WatermarkUnits(lowest=1_000),
             DeviceWatermark(1_000, 1_001, 100),
             (
                 "Kmin 0 B is held as 1000 B: the switch keeps whole bytes, 1000 to 2147483647.",
@@ -143,7 +142,7 @@ def test_values_that_cannot_be_written_exactly_in_binary_are_not_rounded_up() ->
         ),
         (
             Watermark(1, 2**40, 0.5),
-            bytes_units(highest=9_999),
+            WatermarkUnits(highest=9_999),
             DeviceWatermark(1, 9_999, 50),
             (f"Kmax {2**40} B is held as 9999 B: the switch keeps whole bytes, 0 to 9999.",),
         ),
@@ -164,7 +163,7 @@ def test_thresholds_that_fall_into_one_unit_stay_apart() -> None:
 
 def test_a_switch_that_holds_no_pair_of_thresholds_is_a_capability_error() -> None:
     with pytest.raises(CapabilityError, match="5 to 5 bytes"):
-        to_device(Watermark(5, 6, 0.5), bytes_units(lowest=5, highest=5))
+        to_device(Watermark(5, 6, 0.5), WatermarkUnits(lowest=5, highest=5))
 
 
 @pytest.mark.parametrize(
@@ -178,15 +177,15 @@ def test_a_switch_that_holds_no_pair_of_thresholds_is_a_capability_error() -> No
 )
 def test_what_is_no_marking_curve_is_a_capability_error(held: DeviceWatermark) -> None:
     with pytest.raises(CapabilityError, match="watermark on the switch"):
-        from_device(held, bytes_units())
+        from_device(held, WatermarkUnits())
 
 
 def test_a_step_is_told_as_one_of_a_byte() -> None:
-    assert from_device(DeviceWatermark(9, 9, 100), bytes_units()) == Watermark(8, 9, 1.0)
+    assert from_device(DeviceWatermark(9, 9, 100), WatermarkUnits()) == Watermark(8, 9, 1.0)
 
 
 def test_units_of_platforms() -> None:
-    assert bytes_units() == WatermarkUnits(highest=HIGHEST_INT32)
+    assert WatermarkUnits() == WatermarkUnits(highest=HIGHEST_INT32)
     percent = percent_units(WHERE, 1_500_001)
     assert (percent.unit_bytes, percent.highest) == (Fraction(1_500_001, 100), 100)
     assert from_device(DeviceWatermark(1, 100, 10), percent) == Watermark(15_001, 1_500_001, 0.1)

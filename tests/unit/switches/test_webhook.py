@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from switches.adapter import Waiting
 from switches.base import QueueWatermark
 from switches.device import Device, Secret, UnitProfile
 from switches.errors import CapabilityError, InventoryError, ReadBackError, RefusedError
-from switches.read_back import Waiting
 from switches.webhook import WebhookAdapter
 from tests.counterparts.switches.webhook_switch import NAME, PORTS, TOKEN, WebhookSwitch
 from twin.watermark import Watermark

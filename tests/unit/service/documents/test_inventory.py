@@ -14,7 +14,7 @@ from service.documents.switches import InventoryReadDocument, ReadSwitchDocument
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.errors import UnreachableError
-from switches.units import WatermarkUnits, bytes_units, cell_units
+from switches.units import WatermarkUnits, cell_units
 from twin.watermark import Watermark
 
 ASKED = Watermark(100_000, 400_000, 0.105)
@@ -31,7 +31,7 @@ def reading(*marks: Watermark | None) -> Reading:
     [
         (reading(ASKED, ASKED), ASKED, CELLS, False),
         (reading(HELD, HELD), ASKED, CELLS, False),
-        (reading(HELD, HELD), ASKED, bytes_units(), True),
+        (reading(HELD, HELD), ASKED, WatermarkUnits(), True),
         (reading(HELD, ASKED), ASKED, CELLS, True),
         (reading(HELD, None), ASKED, CELLS, True),
         (reading(None), ASKED, CELLS, True),
@@ -39,7 +39,7 @@ def reading(*marks: Watermark | None) -> Reading:
         (None, ASKED, CELLS, None),
         (reading(), ASKED, CELLS, None),
         (Reading("leaf1", ASKED, 7), ASKED, CELLS, False),
-        (Reading("leaf1", HELD, 7), ASKED, bytes_units(), True),
+        (Reading("leaf1", HELD, 7), ASKED, WatermarkUnits(), True),
         (reading(HELD), ASKED, WatermarkUnits(highest=1_000, lowest=1_000), True),  # no such pair
     ],
 )
@@ -50,7 +50,7 @@ def test_drift_is_what_the_switch_would_not_hold(
 
 
 def test_units_are_told_with_their_size() -> None:
-    assert units_text(bytes_units()) == "bytes"
+    assert units_text(WatermarkUnits()) == "bytes"
     assert units_text(CELLS) == "cells of 254 B"
 
 

@@ -8,18 +8,31 @@ from hypothesis import strategies as st
 
 from switches.adapter import name_of, policies_of
 from switches.cli import eos, nxos
-from switches.cli.wred_line import Grammar, Spot, below, sections, spot, units_of
-from switches.device import Device, UnitProfile
+from switches.cli.wred_line import Grammar, Spot, WredLineAdapter, below, sections
+from switches.device import Device, Secret, UnitProfile
 from switches.errors import CapabilityError, InventoryError
 from switches.units import to_device
 from twin.watermark import Watermark
 
 EOS, NXOS = eos._GRAMMAR, nxos._GRAMMAR
-DEVICE = Device(name="leaf1", platform="any", address="leaf1", units=UnitProfile(cell_bytes=208))
+
+
+def device_with(units: UnitProfile) -> Device:
+    secret = Secret(env="ANY")
+    return Device(
+        name="leaf1", platform="any", address="leaf1", units=units, username=secret, password=secret
+    )
+
+
+DEVICE = device_with(UnitProfile(cell_bytes=208))
+
+
+def adapter(grammar: Grammar, device: Device = DEVICE, *, kilo_bytes: int = 1000) -> WredLineAdapter:
+    return WredLineAdapter(device, grammar, kilo_bytes=kilo_bytes, clock_ns=lambda: 0)
 
 
 def read(grammar: Grammar, *lines: str, device: Device = DEVICE, kilo_bytes: int = 1000) -> Spot:
-    return spot(grammar, device, ("above",), "ROCE", 3, lines, kilo_bytes=kilo_bytes)
+    return adapter(grammar, device, kilo_bytes=kilo_bytes)._spot(("above",), "ROCE", 3, lines)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +124,16 @@ def test_segments_need_their_size() -> None:
         "random-detect ecn minimum-threshold 9 segments maximum-threshold 10 segments max-mark-probability 5"
     )
     with pytest.raises(InventoryError, match="cell_bytes"):
-        read(EOS, line, device=Device(name="leaf1", platform="eos"))
+        read(EOS, line, device=device_with(UnitProfile()))
 
 
 @pytest.mark.parametrize(
     ("grammar", "thresholds"), [(EOS, "milliseconds"), (EOS, "cells"), (NXOS, "packets"), (NXOS, "segments")]
 )
 def test_a_unit_that_the_platform_does_not_write_is_refused(grammar: Grammar, thresholds: str) -> None:
-    units = UnitProfile(thresholds=thresholds, cell_bytes=208)
-    device = Device(name="leaf1", platform="eos", units=units)
+    device = device_with(UnitProfile(thresholds=thresholds, cell_bytes=208))
     with pytest.raises(InventoryError, match=r"units\.thresholds"):
-        units_of(grammar, device, kilo_bytes=1000, lowest=1, highest=10)
+        adapter(grammar, device)
 
 
 @given(
@@ -135,9 +147,8 @@ def test_what_is_written_is_read_back_the_same(
     kmin: int, width: int, pmax: float, written: tuple[Grammar, str], weight: int
 ) -> None:
     grammar, unit = written
-    device = Device(name="leaf1", platform="any", units=UnitProfile(thresholds=unit, cell_bytes=208))
-    units = units_of(grammar, device, kilo_bytes=1000, lowest=1, highest=256_000_000)
-    rounded = to_device(Watermark(kmin, kmin + width, pmax), units)
+    device = device_with(UnitProfile(thresholds=unit, cell_bytes=208))
+    rounded = to_device(Watermark(kmin, kmin + width, pmax), adapter(grammar, device)._units)
     asked = rounded.device
     line = grammar.template.format(
         kmin=asked.kmin, kmax=asked.kmax, unit=unit, pmax=asked.pmax, weight=weight

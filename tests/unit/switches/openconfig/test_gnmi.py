@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from switches.adapter import Waiting
 from switches.base import QueueWatermark, StagedChange
 from switches.device import Device, Tls, UnitProfile
 from switches.errors import (
@@ -17,7 +18,6 @@ from switches.errors import (
     RefusedError,
 )
 from switches.openconfig.gnmi import OpenConfigAdapter
-from switches.read_back import Waiting
 from switches.registry import AdapterRegistry
 from tests.counterparts.switches.gnmi_switch import Asked, GnmiSwitch
 from tests.counterparts.switches.openconfig_documents import PORTS, factory, profile_document

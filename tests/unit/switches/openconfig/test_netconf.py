@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from switches.adapter import Waiting
 from switches.device import Device, Secret, UnitProfile
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.openconfig.netconf import NetconfAdapter
-from switches.read_back import Waiting
 from tests.counterparts.switches.netconf_server import Element
 from tests.counterparts.switches.openconfig_documents import PORTS, factory
 from tests.counterparts.switches.openconfig_netconf import OpenConfigNetconf, running_of

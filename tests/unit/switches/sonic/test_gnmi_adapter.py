@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from switches.adapter import Waiting
 from switches.base import StagedChange
 from switches.device import Device, Tls
 from switches.errors import (
@@ -17,7 +18,6 @@ from switches.errors import (
     ReadBackError,
     RefusedError,
 )
-from switches.read_back import Waiting
 from switches.registry import AdapterRegistry
 from switches.sonic.gnmi_adapter import SonicGnmiAdapter
 from tests.counterparts.switches.gnmi_switch import Asked, GnmiSwitch

@@ -61,8 +61,10 @@ def test_each_error_answer_has_its_kind(status: int, error: type[SwitchError]) -
 
 
 def test_a_platform_names_its_own_remedy_for_403() -> None:
+    network = httpx.MockTransport(lambda _: httpx.Response(403))
+    session = HttpSession(device(), URL, forbidden="change the default password", transport=network)
     with pytest.raises(AccessError) as caught:
-        answered(httpx.Response(403)).call("GET", "/x", forbidden="change the default password")
+        session.call("GET", "/x")
     assert caught.value.remedy == "change the default password"
 
 
