@@ -102,32 +102,6 @@ def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> _U64(31))
 
 
-def report_fingerprints(
-    flow: NDArray[np.uint64],
-    ts_ns: NDArray[np.int64],
-    packet_bytes: NDArray[np.int64],
-    sampling_rate: NDArray[np.float64],
-    hop_offset: NDArray[np.int64],
-    site: NDArray[np.uint64],
-    queue_bytes: NDArray[np.float64],
-    ingress_ns: NDArray[np.int64],
-    egress_ns: NDArray[np.int64],
-    marked: NDArray[np.int8],
-) -> NDArray[np.uint64]:
-    """Fingerprint of each report over all its values, so copies of a report agree.
-
-    ``flow`` and ``site`` are fingerprints per report and per hop; the rest is as in ``ReportBatch`` (every
-    report has a hop).
-    """
-    hop = mixed(queue_bytes.view(_U64) ^ mixed(ingress_ns.view(_U64)) ^ site)
-    hop = mixed(hop + (egress_ns.view(_U64) ^ (marked.astype(np.int64).view(_U64) << _U64(62))))
-    # Mix in the hop's place in the path: the sum below ignores order.
-    place = np.arange(len(hop)) - np.repeat(hop_offset[:-1], np.diff(hop_offset))
-    hop = mixed(hop + place.astype(_U64))
-    packet = mixed(packet_bytes.view(_U64) ^ sampling_rate.view(_U64))
-    return mixed(mixed(flow ^ mixed(ts_ns.view(_U64) ^ packet)) + np.add.reduceat(hop, hop_offset[:-1]))
-
-
 Kind = TypeVar("Kind", bound=np.generic)
 
 _FIRST_SIZE = 256

@@ -1,12 +1,4 @@
-"""The base of every error here, and telemetry's error tree.
-
-TelemetryError
-├── DecodeError      a body that is not INT reports at all (one bad report in a good body is a ReportError)
-│   └── OversizeError  a body too large to take, as sent or unpacked
-├── ReportError      one report that cannot be used; the others in its batch are kept
-├── TopologyError    a topology that dangles, repeats a port or leaves a pair without a path
-└── WindowError      a question the window cannot answer (empty, or not warm)
-"""
+"""The base of every error here, and telemetry's error tree."""
 
 from __future__ import annotations
 

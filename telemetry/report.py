@@ -187,6 +187,23 @@ class ReportBatch:
         columns |= {name: getattr(self, name)[hops] for name in _PER_HOP}
         return replace(self, hop_offset=offset, **columns)
 
+    def fingerprints(self, flow: NDArray[np.uint64], site: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Fingerprint of each report over all its values, so copies of a report agree; ``flow`` and ``site``
+        are those of ``flow_keys`` and of each hop's site (every report has a hop).
+        """
+        time, size, rate = map(_bits, (self.ts_ns, self.packet_bytes, self.sampling_rate))
+        hop = mixed(_bits(self.queue_bytes) ^ mixed(_bits(self.ingress_ns)) ^ site)
+        hop = mixed(hop + (_bits(self.egress_ns) ^ (_bits(self.marked.astype(np.int64)) << np.uint64(62))))
+        # Mix in the hop's place in the path: the sum below ignores order.
+        place = np.arange(len(hop)) - np.repeat(self.hop_offset[:-1], self.hop_count)
+        hop = mixed(hop + place.astype(np.uint64))
+        report = mixed(flow[self.flow] ^ mixed(time ^ mixed(size ^ rate)))
+        return mixed(report + np.add.reduceat(hop, self.hop_offset[:-1]))
+
+
+def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
+    return column.view(np.uint64)
+
 
 PART_HOPS = 8_192
 """A window adds a part of this size in a few milliseconds, or in 50 ms where every hop is a new flow's."""

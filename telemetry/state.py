@@ -86,7 +86,6 @@ class FlowTable:
     window_bytes: NDArray[np.float64]
     throughput_bytes_per_s: NDArray[np.float64]
     n_reports: NDArray[np.int64]
-    first_ns: NDArray[np.int64]
     last_ns: NDArray[np.int64]
 
     def __len__(self) -> int:

@@ -1,11 +1,4 @@
-"""The twin's error tree, and the range checks of numbers that raise it.
-
-TwinError
-├── WatermarkError    a (Kmin, Kmax, Pmax) that no switch could run
-├── ParameterError    a DCQCN or search parameter outside its meaning
-├── ScenarioError     a scenario that is malformed or cannot be simulated
-└── SearchError       a tuning round that could not finish (lost workers, nothing feasible)
-"""
+"""The twin's error tree, and the range checks of numbers that raise it."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ from telemetry.decode.json import decode
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.encode.p4 import datagram_v2
+from telemetry.settings import WindowSettings
 from telemetry.state import FlowKey
 from telemetry.topology import Topology, topology_from_json
-from telemetry.window.window import Window, WindowSettings
+from telemetry.window.window import Window
 from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, int_headers, packet, report_v2
 from tests.oracles.p4_one_by_one import decode_one_by_one
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bench.figure import Figure
 from telemetry.report import FlowKeys, HopSite, ReportBatch
-from telemetry.window.window import Window, WindowSettings
+from telemetry.settings import WindowSettings
+from telemetry.window.window import Window
 
 N_FLOWS = 1_000_000
 FEW_FLOWS = 10_000

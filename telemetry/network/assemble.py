@@ -44,137 +44,12 @@ def dominant_class(bytes_by_class: Mapping[FlowClass, float]) -> FlowClass:
     return max(FlowClass, key=lambda flow_class: (bytes_by_class.get(flow_class, 0.0), flow_class))
 
 
-def network_state(
-    samples: Samples,
-    *,
-    flow_keys: FlowKeys,
-    flow_fingerprint: NDArray[np.uint64],
-    last_before_ns: NDArray[np.int64],
-    path_sites: Paths,
-    merged_flows: NDArray[np.int64],
-    span_ns: tuple[int, int],
-    settings: WindowSettings,
-    topology: Topology | None,
-) -> NetworkState:
-    """The state shown by these samples (at least one, in canonical order).
-
-    ``flow_keys``, ``flow_fingerprint``, ``last_before_ns`` (negative: never) and ``path_sites`` are the
-    window's tables by flow and path number; ``merged_flows`` counts merged flows by class; ``span_ns`` is
-    start and end.
-    """
-    duration_s = (span_ns[1] - span_ns[0]) * 1e-9
-    places = placement(samples, path_sites)
-    hops = hop_rows(samples, places.hop_queue)
-    rates = _port_rates(hops, places.refs)
-    declared = topology is not None
-    if topology is None:
-        topology = discover(
-            journeys(samples, flow_keys, places.site_paths, places.row_site_path),
-            rates_bytes_per_s=rates,
-            default_rate_gbps=settings.default_rate_gbps,
-            default_delay_us=settings.default_delay_us,
-        )
-    capacity = {
-        number: topology.ports[index].rate_bytes_per_s
-        for number, ref in enumerate(places.refs)
-        if (index := topology.port_index.get((ref.switch, ref.port))) is not None
-        # The rate of a discovered port that was never seen full is assumed: no capacity follows from it.
-        and (declared or (ref.switch, ref.port) in rates)
-    }
-    queues = queue_states(hops, places.refs, capacity, duration_s)
-    recent = recent_samples(hops, len(places.refs), capacity, span_ns)
-    del hops  # the largest array, no longer needed
-    hosts = HostNames.of(flow_keys, topology)
-    flows, receiver, bytes_by_class, flows_by_class = _flows(
-        samples, flow_keys, flow_fingerprint, merged_flows, places, span_ns, settings, hosts
-    )
-    arrivals, incast = flow_arrivals(samples, hosts, last_before_ns, places, span_ns, settings, topology)
-    return NetworkState(
-        window_start_ns=span_ns[0],
-        window_end_ns=span_ns[1],
-        n_reports=int(samples.stands_for.sum()),
-        topology=topology,
-        topology_declared=declared,
-        paths=places.paths,
-        flows=flows,
-        groups=_groups(flows, receiver, hosts),
-        queues=queues,
-        arrivals=arrivals,
-        bytes_by_class=bytes_by_class,
-        flows_by_class=flows_by_class,
-        dominant_class=dominant_class(bytes_by_class),
-        packet_bytes=_usual_packet(samples),
-        incast=incast,
-        recent=recent,
-    )
-
-
 def _port_rates(hops: HopRows, refs: Sequence[QueueRef]) -> dict[tuple[str, str], float]:
     rates: dict[tuple[str, str], float] = {}
     for number, rate in service_rates(hops, len(refs)).items():
         port = (refs[number].switch, refs[number].port)
         rates[port] = max(rate, rates.get(port, 0.0))
     return rates
-
-
-def _flows(
-    samples: Samples,
-    flow_keys: FlowKeys,
-    flow_fingerprint: NDArray[np.uint64],
-    merged_flows: NDArray[np.int64],
-    places: Placement,
-    span_ns: tuple[int, int],
-    settings: WindowSettings,
-    hosts: HostNames,
-) -> tuple[FlowTable, NDArray[np.int64], dict[FlowClass, float], dict[FlowClass, int]]:
-    """The flows, each flow's receiver by number in ``hosts``, and bytes and flows by class."""
-    own = np.flatnonzero(samples.flow >= 0)
-    used, flow = np.unique(samples.flow[own], return_inverse=True)
-    n = len(used)
-    window_bytes = np.bincount(flow, samples.true_bytes[own], minlength=n).astype(np.float64)
-    period = (samples.ts_ns[own] - settings.origin_ns) // settings.period_ns
-    first_period = (span_ns[0] - settings.origin_ns) // settings.period_ns
-    n_periods = int((span_ns[1] - 1 - settings.origin_ns) // settings.period_ns - first_period) + 1
-    cells = np.unique(flow * n_periods + (period - first_period))
-    classes = classify(
-        window_bytes,
-        np.bincount(cells // n_periods, minlength=n),
-        n_periods=n_periods,
-        elephant_bytes=settings.elephant_bytes,
-    )
-    first_ns = np.full(n, np.iinfo(np.int64).max)
-    np.minimum.at(first_ns, flow, samples.ts_ns[own])
-    last_ns = np.full(n, NEVER_NS, np.int64)
-    np.maximum.at(last_ns, flow, samples.ts_ns[own])
-    path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
-    order = np.lexsort((flow_fingerprint[used], -window_bytes))
-    used = used[order].astype(np.int64)
-    # Summed in the table's order: otherwise the last bit would depend on the order of arrival.
-    bytes_by_class = np.zeros(len(FlowClass))  # bincount of no flows gives integers
-    bytes_by_class += np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
-    flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + merged_flows
-    merged = np.flatnonzero(samples.flow < 0)
-    bytes_by_class += np.bincount(
-        -1 - samples.flow[merged], samples.true_bytes[merged], minlength=len(FlowClass)
-    )
-    table = FlowTable(
-        keys=flow_keys.take(used),
-        src_host=hosts.names_of(hosts.src[used]),
-        dst_host=hosts.names_of(hosts.dst[used]),
-        path=path[order],
-        flow_class=classes[order],
-        window_bytes=window_bytes[order],
-        throughput_bytes_per_s=window_bytes[order] / ((span_ns[1] - span_ns[0]) * 1e-9),
-        n_reports=np.bincount(flow, samples.stands_for[own], minlength=n).astype(np.int64)[order],
-        first_ns=first_ns[order],
-        last_ns=last_ns[order],
-    )
-    return (
-        table,
-        hosts.dst[used],
-        {c: float(bytes_by_class[c]) for c in FlowClass},
-        {c: int(flows_by_class[c]) for c in FlowClass},
-    )
 
 
 def _main_path(
@@ -240,15 +115,103 @@ class Snapshot:
     settings: WindowSettings
     topology: Topology | None
 
+    def samples(self) -> Samples:
+        return Samples.joined(self.parts).in_canonical_order()
+
     def state(self) -> NetworkState:
-        return network_state(
-            Samples.joined(list(self.parts)).in_canonical_order(),
-            flow_keys=self.flow_keys,
-            flow_fingerprint=self.flow_fingerprint,
-            last_before_ns=self.last_before_ns,
-            path_sites=self.path_sites,
-            merged_flows=self.merged_flows,
-            span_ns=self.span_ns,
-            settings=self.settings,
-            topology=self.topology,
+        samples = self.samples()
+        span_ns, settings, topology = self.span_ns, self.settings, self.topology
+        places = placement(samples, self.path_sites)
+        hops = hop_rows(samples, places.hop_queue)
+        rates = _port_rates(hops, places.refs)
+        if topology is None:
+            topology = discover(
+                journeys(samples, self.flow_keys, places.site_paths, places.row_site_path),
+                rates_bytes_per_s=rates,
+                default_rate_gbps=settings.default_rate_gbps,
+                default_delay_us=settings.default_delay_us,
+            )
+        declared = self.topology is not None
+        capacity = {
+            number: topology.ports[index].rate_bytes_per_s
+            for number, ref in enumerate(places.refs)
+            if (index := topology.port_index.get((ref.switch, ref.port))) is not None
+            # The rate of a discovered port that was never seen full is assumed: no capacity follows from it.
+            and (declared or (ref.switch, ref.port) in rates)
+        }
+        queues = queue_states(hops, places.refs, capacity, (span_ns[1] - span_ns[0]) * 1e-9)
+        recent = recent_samples(hops, len(places.refs), capacity, span_ns)
+        del hops  # the largest array, no longer needed
+        hosts = HostNames.of(self.flow_keys, topology)
+        flows, receiver, bytes_by_class, flows_by_class = self._flows(samples, places, hosts)
+        arrivals, incast = flow_arrivals(
+            samples, hosts, self.last_before_ns, places, span_ns, settings, topology
+        )
+        return NetworkState(
+            window_start_ns=span_ns[0],
+            window_end_ns=span_ns[1],
+            n_reports=int(samples.stands_for.sum()),
+            topology=topology,
+            topology_declared=declared,
+            paths=places.paths,
+            flows=flows,
+            groups=_groups(flows, receiver, hosts),
+            queues=queues,
+            arrivals=arrivals,
+            bytes_by_class=bytes_by_class,
+            flows_by_class=flows_by_class,
+            dominant_class=dominant_class(bytes_by_class),
+            packet_bytes=_usual_packet(samples),
+            incast=incast,
+            recent=recent,
+        )
+
+    def _flows(
+        self, samples: Samples, places: Placement, hosts: HostNames
+    ) -> tuple[FlowTable, NDArray[np.int64], dict[FlowClass, float], dict[FlowClass, int]]:
+        """The flows, each flow's receiver by number in ``hosts``, and bytes and flows by class."""
+        settings, (start_ns, end_ns) = self.settings, self.span_ns
+        own = np.flatnonzero(samples.flow >= 0)
+        used, flow = np.unique(samples.flow[own], return_inverse=True)
+        n = len(used)
+        window_bytes = np.bincount(flow, samples.true_bytes[own], minlength=n).astype(np.float64)
+        period = (samples.ts_ns[own] - settings.origin_ns) // settings.period_ns
+        first_period = (start_ns - settings.origin_ns) // settings.period_ns
+        n_periods = int((end_ns - 1 - settings.origin_ns) // settings.period_ns - first_period) + 1
+        cells = np.unique(flow * n_periods + (period - first_period))
+        classes = classify(
+            window_bytes,
+            np.bincount(cells // n_periods, minlength=n),
+            n_periods=n_periods,
+            elephant_bytes=settings.elephant_bytes,
+        )
+        last_ns = np.full(n, NEVER_NS, np.int64)
+        np.maximum.at(last_ns, flow, samples.ts_ns[own])
+        path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
+        order = np.lexsort((self.flow_fingerprint[used], -window_bytes))
+        used = used[order].astype(np.int64)
+        # Summed in the table's order: otherwise the last bit would depend on the order of arrival.
+        bytes_by_class = np.zeros(len(FlowClass))  # bincount of no flows gives integers
+        bytes_by_class += np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
+        flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + self.merged_flows
+        merged = np.flatnonzero(samples.flow < 0)
+        bytes_by_class += np.bincount(
+            -1 - samples.flow[merged], samples.true_bytes[merged], minlength=len(FlowClass)
+        )
+        table = FlowTable(
+            keys=self.flow_keys.take(used),
+            src_host=hosts.names_of(hosts.src[used]),
+            dst_host=hosts.names_of(hosts.dst[used]),
+            path=path[order],
+            flow_class=classes[order],
+            window_bytes=window_bytes[order],
+            throughput_bytes_per_s=window_bytes[order] / ((end_ns - start_ns) * 1e-9),
+            n_reports=np.bincount(flow, samples.stands_for[own], minlength=n).astype(np.int64)[order],
+            last_ns=last_ns[order],
+        )
+        return (
+            table,
+            hosts.dst[used],
+            {c: float(bytes_by_class[c]) for c in FlowClass},
+            {c: int(flows_by_class[c]) for c in FlowClass},
         )

@@ -32,11 +32,11 @@ class TrafficFigures(NamedTuple):
     """None where the window shows none of it.
 
     ``goodput_bytes_per_s``: on the wire, mean of the flows that run through the window; not their sum, for
-    more messages do where they are slower. ``elephant_slowdown``: mean
-    over messages of 1 MB or more that begin in it, duration ÷ duration alone; one still sending counts as far
-    as it came. ``mice_p99_slowdown``: the same of messages under 100 KB. ``packet_p99_slowdown``: of a full
-    packet that waits as the reported packets did (depth ÷ rate of every queue on its path), ÷ its crossing
-    alone; as packets see the queues, which is deeper than over time.
+    more messages do where they are slower. ``elephant_slowdown``: mean over messages of 1 MB or more that
+    begin in it, duration ÷ duration alone; one still sending counts as far as it came.
+    ``mice_p99_slowdown``: the same of messages under 100 KB. ``packet_p99_slowdown``: of a full packet that
+    waits as the reported packets did (depth ÷ rate of every queue on its path), ÷ its crossing alone; as
+    packets see the queues, which is deeper than over time.
     """
 
     goodput_bytes_per_s: float | None
@@ -72,7 +72,7 @@ class _Routes:
 
 def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> WindowFigures:
     """The figures of a window with at least one report; ``topology`` as its state has it."""
-    samples = Samples.joined(list(snapshot.parts)).in_canonical_order()
+    samples = snapshot.samples()
     places = placement(samples, snapshot.path_sites)
     begin_ns, end_ns = snapshot.span_ns
     duration_s = (end_ns - begin_ns) / NS_PER_S
@@ -148,8 +148,8 @@ def _seen_messages(
         end_ns=snapshot.span_ns[1],
         settings=snapshot.settings,
     )
-    first = found.first_row
-    begins, ends = block[own][first], _blocks(found.last_ns, _length_ns(snapshot), n_blocks)
+    first, length_ns = found.first_row, snapshot.span_ns[1] - snapshot.span_ns[0]
+    begins, ends = block[own][first], _blocks(found.last_ns, length_ns, n_blocks)
     n_seen = found.n_samples / kept.stands_for[first]
     through = (n_seen >= SEEN_WELL) & (begins == 0) & (ends == n_blocks - 1)
     slowdown = _slowdowns(found, n_seen, at_ns[own][first], wait_s[own][first], routes, path[first])
@@ -216,10 +216,6 @@ def _routes(paths: Paths, topology: Topology, packet_bytes: float) -> _Routes:
     alone_s = np.add.reduceat(link_s[1][paths.number], begin) + np.nan_to_num(link_s[0][nic])
     # A report is made before the last link.
     return _Routes(slowest, alone_s - link_s[1][last], alone_s)
-
-
-def _length_ns(snapshot: Snapshot) -> int:
-    return snapshot.span_ns[1] - snapshot.span_ns[0]
 
 
 def _blocks(at_ns: NDArray[np.float64], length_ns: int, n_blocks: int) -> NDArray[np.int64]:

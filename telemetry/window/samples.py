@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -57,7 +57,6 @@ class Samples:
         return np.repeat(np.arange(len(self)), np.diff(self.hop_offset))
 
     def take(self, rows: NDArray[np.int64]) -> Samples:
-
         offset, hops = take_rows(self.hop_offset, rows)
         per_hop = ("queue_bytes", "residence_ns", "marked")
         return Samples(
@@ -70,7 +69,7 @@ class Samples:
         )
 
     @classmethod
-    def joined(cls, parts: list[Samples]) -> Samples:
+    def joined(cls, parts: Sequence[Samples]) -> Samples:
         """All rows of all parts (at least one), in order."""
         if len(parts) == 1:
             return parts[0]
@@ -107,7 +106,6 @@ class SampleStore:
         self.rows = 0
 
     def __iter__(self) -> Iterator[Samples]:
-
         for period in self._periods.values():
             yield from period.chunks
 

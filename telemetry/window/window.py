@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import report_fingerprints, take_rows
+from telemetry.columns import take_rows
 from telemetry.errors import ReportError, WindowError
 from telemetry.network.assemble import Snapshot
 from telemetry.network.messages import longest_gap_ns
@@ -58,8 +58,6 @@ class WindowCounters:
     thinned: int = 0
     negative_latencies: int = 0
 
-
-__all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
 
 _EVICT_TO = 0.9
 _TABLE_SIZE = 2  # flows in the table per flow that is needed, at most
@@ -234,18 +232,7 @@ class Window:
         """Rows that are not duplicates within the batch or the window, with fingerprints and periods."""
         if len(rows) == 0:
             return rows, np.empty(0, np.uint64), np.empty(0, np.int64)
-        every = report_fingerprints(
-            flow[batch.flow],
-            batch.ts_ns,
-            batch.packet_bytes,
-            batch.sampling_rate,
-            batch.hop_offset,
-            site,
-            batch.queue_bytes,
-            batch.ingress_ns,
-            batch.egress_ns,
-            batch.marked,
-        )
+        every = batch.fingerprints(flow, site)
         _, first = np.unique(every[rows], return_index=True)
         rows_once = rows[np.sort(first)]
         fingerprints = every[rows_once]

@@ -20,7 +20,7 @@ from telemetry.decode.p4.columns import Part, Payloads, fitting, part_of, read_a
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.names import Names
 from telemetry.decode.p4.packet import IntMarks
-from telemetry.decode.p4.plan import NOWHERE, OriginLayout, Plan, RawReport, read
+from telemetry.decode.p4.plan import NOWHERE, Plan, RawReport, read
 from telemetry.decode.p4.reports import plan_of
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
@@ -192,8 +192,7 @@ class Found:
     parts: list[Part] = field(default_factory=list)
     alone: dict[tuple[int, int], list[tuple[int, int, RawReport]]] = field(default_factory=dict)
     problems: list[ReportProblem] = field(default_factory=list)
-    origins: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
-    origins_alone: list[tuple[int, ...]] = field(default_factory=list)
+    origins: list[NDArray[np.int64]] = field(default_factory=list)
 
     def end(self) -> None:
         """Adds the problem for payloads left out."""
@@ -214,19 +213,27 @@ class Found:
             return
         self.room -= len(position) * len(plan.problems)
         self.parts += read_all(plan, payloads, position)
-        if plan.origin is not None:
-            self.origins.append(_origin_columns(plan.origin, payloads, position))
+        self._origin(plan, payloads, position)
         if plan.problems:
             for at in position.tolist():
                 self._name(plan, at)
+
+    def _origin(self, plan: Plan, payloads: Payloads, position: NDArray[np.int64]) -> None:
+        layout = plan.origin
+        if layout is None:
+            return
+        node = NO_VALUE if layout.node == NOWHERE else payloads.number(layout.node, 4).astype(np.int64)
+        hardware = payloads.number(layout.hardware, 4).astype(np.int64) >> layout.hardware_shift & 0x3F
+        sequence = payloads.number(layout.sequence, 4) & (1 << layout.sequence_bits) - 1
+        columns = (position, layout.version, node, hardware, sequence, layout.sequence_bits)
+        self.origins.append(np.stack(np.broadcast_arrays(*columns)).astype(np.int64))
 
     def take_one(self, plan: Plan, payload: bytes, position: int) -> None:
         """Reads a single payload by its own plan."""
         for place, report in enumerate(read(plan, payload)):
             kind = (len(report.hops), report.flow.version)
             self.alone.setdefault(kind, []).append((position, place, report))
-        if plan.origin is not None:
-            self.origins_alone.append(_origin(plan.origin, payload, position))
+        self._origin(plan, Payloads(payload, 1, len(payload)), np.array([position]))
         self._name(plan, position)
 
     def _name(self, plan: Plan, position: int) -> None:
@@ -242,18 +249,8 @@ class Found:
 
     def senders(self) -> Senders:
         """The senders, in the order of payloads."""
-        columns: Sequence[NDArray[np.int64]]
-        if len(self.origins) == 1 and not self.origins_alone:
-            columns = self.origins[0]
-        else:
-            alone = np.array(self.origins_alone, np.int64).reshape(-1, 6)
-            columns = [
-                np.concatenate([*(origin[number] for origin in self.origins), alone[:, number]])
-                for number in range(6)
-            ]
-            order = np.argsort(columns[0], kind="stable")
-            columns = [column[order] for column in columns]
-        payload, version, node, hardware, sequence, bits = columns
+        columns = np.concatenate([np.empty((6, 0), np.int64), *self.origins], axis=1)
+        payload, version, node, hardware, sequence, bits = columns[:, np.argsort(columns[0], kind="stable")]
         return Senders(
             payload,
             version.astype(np.int8),
@@ -262,36 +259,3 @@ class Found:
             sequence,
             bits.astype(np.int8),
         )
-
-
-def _origin(layout: OriginLayout, payload: bytes, position: int) -> tuple[int, ...]:
-    def word(offset: int) -> int:
-        return int.from_bytes(payload[offset : offset + 4], "big")
-
-    return (
-        position,
-        layout.version,
-        NO_VALUE if layout.node == NOWHERE else word(layout.node),
-        word(layout.hardware) >> layout.hardware_shift & 0x3F,
-        word(layout.sequence) & (1 << layout.sequence_bits) - 1,
-        layout.sequence_bits,
-    )
-
-
-def _origin_columns(
-    layout: OriginLayout, payloads: Payloads, position: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], ...]:
-    def word(offset: int) -> NDArray[np.int64]:
-        return payloads.number(offset, 4).astype(np.int64)
-
-    def all_of(value: int) -> NDArray[np.int64]:
-        return np.full(payloads.count, value, np.int64)
-
-    return (
-        position,
-        all_of(layout.version),
-        all_of(NO_VALUE) if layout.node == NOWHERE else word(layout.node),
-        word(layout.hardware) >> layout.hardware_shift & 0x3F,
-        word(layout.sequence) & (1 << layout.sequence_bits) - 1,
-        all_of(layout.sequence_bits),
-    )

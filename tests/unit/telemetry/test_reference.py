@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import Topology
-from telemetry.window.window import Window, WindowSettings
+from telemetry.window.window import Window
 
 EPOCH_NS = 1_767_225_600_000_000_000  # the recordings' own zero: flows start relative to it
 WIRE = 1048 / 1000

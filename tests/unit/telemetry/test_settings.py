@@ -10,7 +10,8 @@ import pytest
 
 from telemetry.errors import WindowError
 from telemetry.report import ReportBatch
-from telemetry.window.window import Window, WindowSettings
+from telemetry.settings import WindowSettings
+from telemetry.window.window import Window
 
 START_NS = 1_767_225_600_000_000_000
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from telemetry.errors import WindowError
 from telemetry.report import FlowKeys, HopSite, ReportBatch
+from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
 from telemetry.window.samples import Samples, SampleStore
 from telemetry.window.tables import KnownPaths
-from telemetry.window.window import Window, WindowSettings
+from telemetry.window.window import Window
 
 START_NS = 1_767_225_600_000_000_000
 MS = 1_000_000

@@ -93,7 +93,7 @@ def state(
         paths=tuple(tuple(path) for path in paths),
         flows=FlowTable(
             (), (), (), nothing.astype(np.int32), nothing.astype(np.int8), nothing.astype(float),
-            nothing.astype(float), nothing, nothing, nothing,
+            nothing.astype(float), nothing, nothing,
         ),
         groups=(),
         queues=tuple(queues),
