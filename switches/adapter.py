@@ -121,21 +121,15 @@ def policies_of(
         ports[policy].append(port)
     wanted = {policy: found for policy, found in ports.items() if any(map(device.wants, found))}
     if not wanted:
-        raise CapabilityError(
-            device.where,
-            f"no {kind} on the ports asked for",
-            f"the watermark of a port is in the {kind} applied to it",
-            "apply one, name it in the options of the inventory, or correct its ports",
-        )
+        rule = f"the watermark of a port is in the {kind} applied to it"
+        remedy = "apply one, name it in the options of the inventory, or correct its ports"
+        raise CapabilityError(device.where, f"no {kind} on the ports asked for", rule, remedy)
     for policy, found in sorted(wanted.items()):
         others = sorted(port for port in found if not device.wants(port))
         if others:
-            raise CapabilityError(
-                f"{device.where} {kind} {policy}",
-                None,
-                f"it is applied to {', '.join(others[:3])} too, and a change sets only the ports asked for",
-                f"ask for these ports too, or give the others a {kind} of their own",
-            )
+            rule = f"it is applied to {', '.join(others[:3])} too, and a change sets only the ports asked for"
+            remedy = f"ask for these ports too, or give the others a {kind} of their own"
+            raise CapabilityError(f"{device.where} {kind} {policy}", None, rule, remedy)
     return tuple(sorted(wanted))
 
 
@@ -168,12 +162,9 @@ def recorded(change: StagedChange, kind: type[RecordT], where: str) -> RecordT:
     try:
         return msgspec.convert(change.undo, kind)
     except msgspec.ValidationError as error:
-        raise InventoryError(
-            where,
-            f"a change staged in another way ({error})",
-            "a switch keeps its platform while a change is under way",
-            "put the inventory back as it was, or put the switch back by hand",
-        ) from error
+        rule = "a switch keeps its platform while a change is under way"
+        remedy = "put the inventory back as it was, or put the switch back by hand"
+        raise InventoryError(where, f"a change staged in another way ({error})", rule, remedy) from error
 
 
 _FIRST_PAUSE_S = 0.05
@@ -257,12 +248,9 @@ class DeviceAdapter:
             lagging = unsettled(now)
             if lagging is None:
                 return now
-        raise ReadBackError(
-            self._device.where,
-            lagging,
-            "hardware runs what is configured before that is changed",
-            "check the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
-        )
+        rule = "hardware runs what is configured before that is changed"
+        remedy = "check the switch's own log, or give units.cell_bytes where hardware rounds thresholds"
+        raise ReadBackError(self._device.where, lagging, rule, remedy)
 
     def _reading(self, queues: Iterable[QueueWatermark]) -> Reading:
         return Reading.of(self.switch, queues, self._clock_ns())
@@ -284,12 +272,9 @@ class ConfigAdapter(DeviceAdapter):
     def _check_configured(self, foreign_change: str | None, what: str) -> None:
         """Raises ``ConcurrentEditError`` for a change of ``what`` by others."""
         if foreign_change is not None:
-            raise ConcurrentEditError(
-                self._device.where,
-                foreign_change,
-                f"since it was staged, only this change may configure these {what}",
-                "find out who did; what runs now is the start of the next recommendation",
-            )
+            rule = f"since it was staged, only this change may configure these {what}"
+            remedy = "find out who did; what runs now is the start of the next recommendation"
+            raise ConcurrentEditError(self._device.where, foreign_change, rule, remedy)
 
 
 class QueueAdapter(DeviceAdapter):

@@ -99,12 +99,9 @@ class StagedChange:
 
     def __post_init__(self) -> None:
         if not self.before:
-            raise CapabilityError(
-                f"switch {self.switch!r}",
-                None,
-                "a change is about at least one egress queue",
-                "correct queues and ports of the inventory, or set the queue up on the switch",
-            )
+            rule = "a change is about at least one egress queue"
+            remedy = "correct queues and ports of the inventory, or set the queue up on the switch"
+            raise CapabilityError(f"switch {self.switch!r}", None, rule, remedy)
 
     @property
     def ran(self) -> Watermark | None:

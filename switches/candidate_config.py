@@ -218,12 +218,10 @@ class PersistentCommits:
     def check(self, session: NetconfSession, change_id: str) -> None:
         for capability in ("candidate:1.0", "confirmed-commit:1.0"):
             if not (session.offers(capability) or session.offers(capability.replace("1.0", "1.1"))):
-                raise CapabilityError(
-                    self._device.where,
-                    f"no :{capability} among what it offers",
-                    "a change is made in a candidate and taken back by the switch unless it is confirmed",
-                    "enable it on the switch, or use another of its interfaces",
-                )
+                received = f"no :{capability} among what it offers"
+                rule = "a change is made in a candidate and taken back by the switch unless it is confirmed"
+                remedy = "enable it on the switch, or use another of its interfaces"
+                raise CapabilityError(self._device.where, received, rule, remedy)
 
     def commit(self, session: NetconfSession, change_id: str) -> bool:
         persists = self._persists(session)

@@ -127,12 +127,9 @@ class Device:
         try:
             return ssl.create_default_context(cafile=None if path is None else str(path))
         except (OSError, ssl.SSLError) as error:
-            raise InventoryError(
-                f"{self.where} tls.ca_file",
-                f"{path}: {error.strerror or error}",
-                "it holds certificates in PEM",
-                "correct the path",
-            ) from error
+            received = f"{path}: {error.strerror or error}"
+            rule = "it holds certificates in PEM"
+            raise InventoryError(f"{self.where} tls.ca_file", received, rule, "correct the path") from error
 
     def secrets(self) -> Iterable[str]:
         """The texts that no message may repeat, as far as they can be read."""
@@ -157,9 +154,5 @@ def options_of(device: Device, kind: type[OptionsT]) -> OptionsT:
     except msgspec.ValidationError as error:
         fields = msgspec.structs.fields(kind)  # type: ignore[arg-type] # it is a Struct
         known = ", ".join(field.encode_name for field in fields)
-        raise InventoryError(
-            f"{device.where} options",
-            str(error),
-            f"options of {device.platform} are {known or 'none'}",
-            "correct or drop it",
-        ) from error
+        rule = f"options of {device.platform} are {known or 'none'}"
+        raise InventoryError(f"{device.where} options", str(error), rule, "correct or drop it") from error

@@ -64,12 +64,9 @@ def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") 
 
 def late(where: str, what: str, timeout_s: float) -> UnreachableError:
     """No answer to ``what`` in time."""
-    return UnreachableError(
-        where,
-        f"no answer to {what} within {timeout_s:g} s",
-        "a switch answers in time",
-        "check that it is up, and its management network",
-    )
+    rule = "a switch answers in time"
+    remedy = "check that it is up, and its management network"
+    return UnreachableError(where, f"no answer to {what} within {timeout_s:g} s", rule, remedy)
 
 
 def no_access(where: str, said: str) -> AccessError:

@@ -343,21 +343,15 @@ class DropProfiles:
             return None
         where = f"{self._device.where} {queue}"
         if len(names) > 1:
-            raise CapabilityError(
-                where,
-                f"drop profiles {' and '.join(names)} for one queue",
-                "a queue has one watermark",
-                "name one drop profile for the loss priorities any and low by hand once",
-            )
+            rule = "a queue has one watermark"
+            remedy = "name one drop profile for the loss priorities any and low by hand once"
+            raise CapabilityError(where, f"drop profiles {' and '.join(names)} for one queue", rule, remedy)
         profile = cos.profiles.get(names[0])
         points = profile.points if profile is not None and profile.interpolated else ()
         if len(points) != 2 or points[0][1] != 0:
-            raise CapabilityError(
-                where,
-                f"drop profile {names[0]} with {_described(profile)}",
-                "a watermark is two interpolated points, the first with probability 0",
-                "give its scheduler such a drop profile by hand once; it is changed from here after that",
-            )
+            rule = "a watermark is two interpolated points, the first with probability 0"
+            remedy = "give its scheduler such a drop profile by hand once; it is changed from here after that"
+            raise CapabilityError(where, f"drop profile {names[0]} with {_described(profile)}", rule, remedy)
         (kmin, _), (kmax, pmax) = points
         if pmax == 0:
             return None
@@ -367,12 +361,10 @@ class DropProfiles:
         device = self._device
         wanted = [one for one in sorted(cos.bound) if one[1] in device.queues and device.wants(one[0])]
         if not wanted:
-            raise InventoryError(
-                device.where,
-                f"no port that schedules queue {', '.join(map(str, device.queues))}",
-                "class-of-service interfaces name a scheduler map for the queues to set, outside of groups",
-                "correct queues or ports, or configure class of service on the switch",
-            )
+            received = f"no port that schedules queue {', '.join(map(str, device.queues))}"
+            rule = "class-of-service interfaces name a scheduler map for the queues to set, outside of groups"
+            remedy = "correct queues or ports, or configure class of service on the switch"
+            raise InventoryError(device.where, received, rule, remedy)
         return wanted
 
     def _schedulers(self, cos: ClassOfService) -> dict[str, Scheduler]:
@@ -404,12 +396,10 @@ class CommitConfirmed:
     def check(self, session: NetconfSession, change_id: str) -> None:
         log = _pending(session)
         if log not in (None, _log(change_id)):
-            raise ConcurrentEditError(
-                self._device.where,
-                f"a commit that waits to be confirmed ({log or 'without a comment'})",
-                "the next commit of any user confirms it",
-                "let the one who made it confirm or undo it",
-            )
+            received = f"a commit that waits to be confirmed ({log or 'without a comment'})"
+            rule = "the next commit of any user confirms it"
+            remedy = "let the one who made it confirm or undo it"
+            raise ConcurrentEditError(self._device.where, received, rule, remedy)
 
     def commit(self, session: NetconfSession, change_id: str) -> bool:
         session.call(

@@ -103,12 +103,9 @@ class NvueSession:
                 return
             if state in _STUCK or state.endswith(("fail", "error", "_no")) or "conflict" in state:
                 raise self._failed(revision, state, shown)
-        raise UnreachableError(
-            self._device.where,
-            f"revision {revision} is still {state!r} after {self._device.settle_s:g} s",
-            "a revision is applied in time",
-            "check it with nv config history, or allow a longer settle_s",
-        )
+        received = f"revision {revision} is still {state!r} after {self._device.settle_s:g} s"
+        remedy = "check it with nv config history, or allow a longer settle_s"
+        raise UnreachableError(self._device.where, received, "a revision is applied in time", remedy)
 
     def wait_until_quiet(self) -> None:
         """Waits while the switch applies a revision, which may be one of ours whose answer was lost.
@@ -128,12 +125,9 @@ class NvueSession:
             ]
             if not busy:
                 return
-        raise UnreachableError(
-            self._device.where,
-            f"revision {', '.join(busy)} is still being applied after {self._device.settle_s:g} s",
-            "one revision is applied after the other",
-            "wait, or check it with nv config history",
-        )
+        received = f"revision {', '.join(busy)} is still being applied after {self._device.settle_s:g} s"
+        rule = "one revision is applied after the other"
+        raise UnreachableError(self._device.where, received, rule, "wait, or check it with nv config history")
 
     def save(self) -> None:
         """Saves the applied revision as startup configuration."""
@@ -161,18 +155,11 @@ class NvueSession:
         text = self._http.shown("; ".join(message for _, message in issues))
         said = f"revision {revision} is {state!r}: {text or 'no reason given'}"
         if "conflict" in state or any("conflict" in code for code, _ in issues):
-            return ConcurrentEditError(
-                self._device.where,
-                said,
-                "only one client changes the configuration at a time",
-                "find out who did; what runs now is the start of the next recommendation",
-            )
-        return RefusedError(
-            self._device.where,
-            said,
-            "the switch accepts the revision",
-            "correct what it names; it was not applied",
-        )
+            rule = "only one client changes the configuration at a time"
+            remedy = "find out who did; what runs now is the start of the next recommendation"
+            return ConcurrentEditError(self._device.where, said, rule, remedy)
+        rule = "the switch accepts the revision"
+        return RefusedError(self._device.where, said, rule, "correct what it names; it was not applied")
 
 
 def _issues(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -224,12 +211,9 @@ class NvueAdapter(DeviceAdapter):
         options = options_of(device, _Options)
         needs_password(device)
         if device.ports and options.profile == _EVERY_PORT:
-            raise InventoryError(
-                f"{device.where} ports",
-                ", ".join(device.ports),
-                f"profile {_EVERY_PORT} is that of every port",
-                "drop ports, or name in options.profile the one that these ports use",
-            )
+            rule = f"profile {_EVERY_PORT} is that of every port"
+            remedy = "drop ports, or name in options.profile the one that these ports use"
+            raise InventoryError(f"{device.where} ports", ", ".join(device.ports), rule, remedy)
         waiting = waiting or Waiting()
         super().__init__(device, clock_ns, waiting)
         self._profile = options.profile
@@ -252,12 +236,9 @@ class NvueAdapter(DeviceAdapter):
         found = self._classes("operational") or self._classes("applied")
         if found is None:
             if self._profile != _EVERY_PORT:
-                raise CapabilityError(
-                    f"{self._device.where} options.profile",
-                    self._profile,
-                    "a congestion-control profile is there before its watermark is set",
-                    "correct the name, or create it and bind the ports to it",
-                )
+                rule = "a congestion-control profile is there before its watermark is set"
+                remedy = "correct the name, or create it and bind the ports to it"
+                raise CapabilityError(f"{self._device.where} options.profile", self._profile, rule, remedy)
             found = {}
         return self._reading(self._running(queue, found.get(str(queue))) for queue in self._device.queues)
 
@@ -341,12 +322,9 @@ class NvueAdapter(DeviceAdapter):
         if found.ecn is None or found.ecn in _OFF_TO_ON or found.probability == 0:
             return QueueWatermark(self._profile, queue, None)
         if found.min_threshold is None or found.max_threshold is None or found.probability is None:
-            raise CapabilityError(
-                where,
-                f"ECN {found.ecn}, and not all of its values",
-                "a traffic class that marks has both thresholds and a probability",
-                "set them by hand once; they are changed from here after that",
-            )
+            rule = "a traffic class that marks has both thresholds and a probability"
+            remedy = "set them by hand once; they are changed from here after that"
+            raise CapabilityError(where, f"ECN {found.ecn}, and not all of its values", rule, remedy)
         device = DeviceWatermark(found.min_threshold, found.max_threshold, found.probability)
         return QueueWatermark(self._profile, queue, from_device(device, _BYTES))
 

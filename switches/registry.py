@@ -60,7 +60,6 @@ class AdapterRegistry:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Sorted."""
         return tuple(sorted(self._factories))
 
     def register(self, kind: str, factory: AdapterFactory) -> None:

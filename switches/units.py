@@ -59,12 +59,8 @@ def to_device(watermark: Watermark, units: WatermarkUnits) -> Rounded:
     kmax = max(kmax, units.lowest + 1)
     kmin = min(kmin, kmax - 1)
     if not units.lowest <= kmin < kmax <= units.highest:
-        raise CapabilityError(
-            "watermark",
-            str(watermark),
-            f"the switch holds thresholds of {units.lowest} to {units.highest} {units.name}",
-            "choose a watermark between them",
-        )
+        rule = f"the switch holds thresholds of {units.lowest} to {units.highest} {units.name}"
+        raise CapabilityError("watermark", str(watermark), rule, "choose a watermark between them")
     pmax = min(max(math.ceil(watermark.pmax * units.pmax_steps - _TINY), 1), units.pmax_steps)
     device = DeviceWatermark(kmin, kmax, pmax)
     held = from_device(device, units)
@@ -101,24 +97,19 @@ def cell_units(
 ) -> WatermarkUnits:
     """Thresholds in cells or segments of the size in the inventory; raises ``InventoryError``."""
     if cell_bytes is None or cell_bytes < 1:
-        raise InventoryError(
-            f"{where} cell_bytes",
-            "none" if cell_bytes is None else str(cell_bytes),
-            f"thresholds in {name} need the size of one",
-            "give cell_bytes, such as 208",
-        )
+        received = "none" if cell_bytes is None else str(cell_bytes)
+        rule = f"thresholds in {name} need the size of one"
+        raise InventoryError(f"{where} cell_bytes", received, rule, "give cell_bytes, such as 208")
     return WatermarkUnits(name=name, unit_bytes=Fraction(cell_bytes), lowest=lowest, pmax_steps=pmax_steps)
 
 
 def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:
     """Thresholds in percent of the queue's buffer in the inventory; raises ``InventoryError``."""
     if buffer_bytes is None or buffer_bytes < 1:
-        raise InventoryError(
-            f"{where} buffer_bytes",
-            "none" if buffer_bytes is None else str(buffer_bytes),
-            "thresholds in percent need the size of the queue's buffer",
-            "give buffer_bytes, as the switch shows it",
-        )
+        received = "none" if buffer_bytes is None else str(buffer_bytes)
+        rule = "thresholds in percent need the size of the queue's buffer"
+        remedy = "give buffer_bytes, as the switch shows it"
+        raise InventoryError(f"{where} buffer_bytes", received, rule, remedy)
     return WatermarkUnits(name="percent", unit_bytes=Fraction(buffer_bytes, 100), lowest=0, highest=100)
 
 
@@ -138,12 +129,9 @@ def named_unit_bytes(where: str, name: str, *, cell_bytes: int | None, kilo_byte
         case "cells" | "segments":
             return int(cell_units(where, cell_bytes, name=name).unit_bytes)
         case _:
-            raise CapabilityError(
-                where,
-                f"thresholds in {name}",
-                "a threshold is a number of bytes, kbytes, mbytes, or of segments whose size is known",
-                "set it in bytes by hand once; it is changed from here after that",
-            )
+            rule = "a threshold is a number of bytes, kbytes, mbytes, or of segments whose size is known"
+            remedy = "set it in bytes by hand once; it is changed from here after that"
+            raise CapabilityError(where, f"thresholds in {name}", rule, remedy)
 
 
 def _whole(value_bytes: int, units: WatermarkUnits) -> int:

@@ -94,12 +94,10 @@ class WebhookAdapter(QueueAdapter):
         try:
             return QueueWatermark(one.port, one.queue, Watermark(one.kmin_bytes, one.kmax_bytes, one.pmax))
         except WatermarkError as error:
-            raise CapabilityError(
-                f"{self._device.where} {one.port} queue {one.queue}",
-                str(error),
-                "what runs is a marking curve, or ecn is false",
-                "set one by hand once; it is changed from here after that",
-            ) from error
+            where = f"{self._device.where} {one.port} queue {one.queue}"
+            rule = "what runs is a marking curve, or ecn is false"
+            remedy = "set one by hand once; it is changed from here after that"
+            raise CapabilityError(where, str(error), rule, remedy) from error
 
     def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None:
         body = {"change_id": change_id, "queues": [_asked(queue) for queue in queues]}

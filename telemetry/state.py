@@ -140,28 +140,18 @@ class FlowArrivals:
 
     def take(self, rows: NDArray[np.int64]) -> FlowArrivals:
         """These rows, in that order."""
-        places = rows.tolist()
-        return FlowArrivals(
-            tuple(map(self.src_host.__getitem__, places)),
-            tuple(map(self.dst_host.__getitem__, places)),
-            self.path[rows],
-            self.wire_bytes[rows],
-            self.start_s[rows],
-            self.last_s[rows],
-            self.sent_bytes[rows],
-            self.n_samples[rows],
-            self.end_seen[rows],
-        )
+        src, dst = (tuple(map(side.__getitem__, rows.tolist())) for side in (self.src_host, self.dst_host))
+        return FlowArrivals(src, dst, **{name: getattr(self, name)[rows] for name in _ARRIVAL_COLUMNS})
 
     def and_then(self, others: FlowArrivals) -> FlowArrivals:
         """These rows, then ``others``."""
         columns = {
-            field.name: np.concatenate((getattr(self, field.name), getattr(others, field.name)))
-            for field in fields(self)
-            if field.name not in ("src_host", "dst_host")
+            name: np.concatenate((getattr(self, name), getattr(others, name))) for name in _ARRIVAL_COLUMNS
         }
         return FlowArrivals(self.src_host + others.src_host, self.dst_host + others.dst_host, **columns)
 
+
+_ARRIVAL_COLUMNS = tuple(one.name for one in fields(FlowArrivals) if not one.name.endswith("_host"))
 
 RECENT_S = 0.1
 """How much of the window's end ``NetworkState.recent`` covers; more than a round replays."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from telemetry.topology import GBPS
-from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative
+from twin.errors import ParameterError, check_above_zero, check_count, check_known, check_not_negative
 
 MICROSECOND = 1e-6
 
@@ -97,10 +97,5 @@ PRESETS: Mapping[str, DcqcnParams] = MappingProxyType({"paper": PAPER, "vendor":
 
 def preset(name: str) -> DcqcnParams:
     """The named preset; raises ``ParameterError`` naming the known ones."""
-    try:
-        return PRESETS[name]
-    except KeyError:
-        known = ", ".join(sorted(PRESETS))
-        raise ParameterError(
-            "dcqcn preset", repr(name), f"known presets are {known}", "name one of them"
-        ) from None
+    check_known("dcqcn preset", name, PRESETS, "presets")
+    return PRESETS[name]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from twin.errors import ParameterError
+from twin.errors import check_known
 
 if TYPE_CHECKING:
     from twin.prediction import Prediction, Trajectory
@@ -44,9 +44,7 @@ class Engine(Protocol):
 
 def check_engine(name: str) -> None:
     """Raises ``ParameterError`` for an unknown name."""
-    if name not in ENGINE_NAMES:
-        known = ", ".join(ENGINE_NAMES)
-        raise ParameterError("engine", repr(name), f"known engines are {known}", "name one of them")
+    check_known("engine", name, ENGINE_NAMES, "engines")
 
 
 def engine(name: str) -> Engine:

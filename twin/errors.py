@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Collection
 from typing import Any
 
 from telemetry.errors import ExplainedError
@@ -53,6 +54,15 @@ def check_share(where: str, value: float) -> None:
         raise ParameterError(
             where, str(value), "it is a share of the line rate, in (0, 1]", "give a number such as 0.6"
         )
+
+
+def check_known(where: str, value: str, known: Collection[str], kind: str = "") -> None:
+    """Raises ``ParameterError`` unless ``value`` is one of ``known``; ``kind`` says what these are."""
+    if value not in known:
+        names = ", ".join(known)
+        if kind:
+            raise ParameterError(where, repr(value), f"known {kind} are {names}", "name one of them")
+        raise ParameterError(where, repr(value), f"known: {names}", "choose one of them")
 
 
 def check_count(where: str, value: Any, *, least: int = 1) -> None:

@@ -81,9 +81,9 @@ class Prediction:
     classes left out. ``probe`` is keyed ``all`` and by path class (``1 hop``, ``3 hops``: switches crossed).
     ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
     lost ÷ bytes sent, ``lasting_bytes_per_s`` the mean rate of flows that never end, None where the engine
-    does not report them. ``without_block[b]`` are the same figures
-    with block b left out (equal parts of the window, or of a class's flows by start), ``by_seed`` those of
-    each run of a mean over seeds. Where ``status`` is not OK the figures are NaN.
+    does not report them. ``without_block[b]`` are the same figures with block b left out (equal parts of the
+    window, or of a class's flows by start), ``by_seed`` those of each run of a mean over seeds. Where
+    ``status`` is not OK the figures are NaN.
     """
 
     watermark: Watermark
@@ -107,11 +107,8 @@ class Prediction:
     @property
     def gain_figures(self) -> GainFigures:
         """The figures of the whole run that a gain compares."""
-        elephant, mice, probe = (
-            self.slowdown.get("elephant"),
-            self.slowdown.get("mice"),
-            self.probe.get("all"),
-        )
+        elephant, mice = self.slowdown.get("elephant"), self.slowdown.get("mice")
+        probe = self.probe.get("all")
         return GainFigures(
             self.goodput_bytes_per_s,
             elephant.mean if elephant and elephant.n else None,

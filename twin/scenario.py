@@ -183,12 +183,8 @@ class Scenario(FabricSizes):
         check_above_zero(f"{at} duration_s", self.duration_s, error=ScenarioError)
         begin, end = self.window_s
         if not 0 <= begin < end <= self.duration_s * (1 + 1e-12):
-            raise ScenarioError(
-                f"{at} window_s",
-                f"[{begin}, {end}]",
-                f"0 ≤ begin < end ≤ duration_s ({self.duration_s})",
-                "correct it",
-            )
+            rule = f"0 ≤ begin < end ≤ duration_s ({self.duration_s})"
+            raise ScenarioError(f"{at} window_s", f"[{begin}, {end}]", rule, "correct it")
         if len(self.flows) == 0:
             raise ScenarioError(
                 f"{at} flows", "none", "a twin needs traffic to replay", "give at least one flow"

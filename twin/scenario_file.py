@@ -203,21 +203,14 @@ def _flow_rows(
             f"{where} flows_csv", repr(name), "the file must exist beside the scenario", "put it there"
         ) from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ScenarioError(
-            f"{where} flows_csv",
-            f"{name!r} ({error})",
-            "it is readable CSV, gzip allowed",
-            "replace the file",
-        ) from error
+        rule = "it is readable CSV, gzip allowed"
+        raise ScenarioError(f"{where} flows_csv", f"{name!r} ({error})", rule, "replace the file") from error
     reader = csv.DictReader(io.StringIO(text))
     missing = [column for column in FLOW_COLUMNS if column not in (reader.fieldnames or [])]
     if missing:
-        raise ScenarioError(
-            name,
-            f"columns {', '.join(reader.fieldnames or []) or 'none'}",
-            f"the header must name {', '.join(FLOW_COLUMNS)}",
-            f"add {', '.join(missing)}",
-        )
+        rule = f"the header must name {', '.join(FLOW_COLUMNS)}"
+        remedy = f"add {', '.join(missing)}"
+        raise ScenarioError(name, f"columns {', '.join(reader.fieldnames or []) or 'none'}", rule, remedy)
     return list(reader), name
 
 

@@ -45,12 +45,8 @@ class Watermark:
                 "watermark kmin_bytes", str(self.kmin_bytes), "Kmin must not be negative", "give 0 or more"
             )
         if self.kmin_bytes >= self.kmax_bytes:
-            raise WatermarkError(
-                "watermark",
-                f"kmin_bytes={self.kmin_bytes}, kmax_bytes={self.kmax_bytes}",
-                "Kmin must be below Kmax",
-                "lower Kmin or raise Kmax",
-            )
+            received = f"kmin_bytes={self.kmin_bytes}, kmax_bytes={self.kmax_bytes}"
+            raise WatermarkError("watermark", received, "Kmin must be below Kmax", "lower Kmin or raise Kmax")
         if not 0.0 < self.pmax <= 1.0:
             raise WatermarkError(
                 "watermark pmax", str(self.pmax), "Pmax must be in (0, 1]", "give a probability such as 0.1"
@@ -100,12 +96,9 @@ class WatermarkBounds:
         if self.pmax_high > 1.0:
             raise ParameterError("bounds pmax", str(self.pmax_high), "Pmax is a probability", "lower it to 1")
         if self.kmin_low_bytes >= self.kmax_high_bytes:
-            raise ParameterError(
-                "bounds",
-                f"lowest Kmin {self.kmin_low_bytes}, highest Kmax {self.kmax_high_bytes}",
-                "some Kmin must fit below some Kmax",
-                "lower the Kmin bound or raise the Kmax bound",
-            )
+            received = f"lowest Kmin {self.kmin_low_bytes}, highest Kmax {self.kmax_high_bytes}"
+            rule = "some Kmin must fit below some Kmax"
+            raise ParameterError("bounds", received, rule, "lower the Kmin bound or raise the Kmax bound")
 
     def contains(self, watermark: Watermark) -> bool:
         """Whether all three values lie inside their bounds, ends included."""

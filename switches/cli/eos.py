@@ -101,12 +101,8 @@ class EapiSession:
         reasons = [str(reason) for one in found if isinstance(one, list) for reason in one]
         said = self._http.shown("; ".join([str(error.get("message")), *reasons]))
         if _DENIED.search(said):
-            return AccessError(
-                self._device.where,
-                said,
-                "the account may configure, without an enable password",
-                "correct its privilege or role",
-            )
+            rule = "the account may configure, without an enable password"
+            return AccessError(self._device.where, said, rule, "correct its privilege or role")
         return RefusedError(
             self._device.where, said, "the switch takes the commands", "check the switch and its version"
         )
@@ -153,12 +149,9 @@ class EosAdapter(WredLineAdapter):
     ) -> None:
         options = options_of(device, _Options)
         if not 10 <= options.commit_timer_s < 86_400:
-            raise InventoryError(
-                f"{device.where} options.commit_timer_s",
-                str(options.commit_timer_s),
-                "a commit waits 10 s to a day for its confirmation",
-                "choose between them, such as 300",
-            )
+            where = f"{device.where} options.commit_timer_s"
+            rule = "a commit waits 10 s to a day for its confirmation"
+            raise InventoryError(where, str(options.commit_timer_s), rule, "choose between them, such as 300")
         super().__init__(device, _GRAMMAR, kilo_bytes=options.kilo_bytes, clock_ns=clock_ns)
         self._options = options
         self._session = EapiSession(device, transport=transport)
@@ -258,12 +251,10 @@ class EosAdapter(WredLineAdapter):
         """Writes the lines in a new session: an older one would restore its own copy of the configuration."""
         sessions = self._session.sessions()
         if sessions.waiting is not None:
-            raise ConcurrentEditError(
-                self._device.where,
-                f"configuration session {sessions.waiting} waits for its confirmation",
-                "one commit at a time is under a timer",
-                "confirm or abort it, or wait for its timer",
-            )
+            received = f"configuration session {sessions.waiting} waits for its confirmation"
+            rule = "one commit at a time is under a timer"
+            remedy = "confirm or abort it, or wait for its timer"
+            raise ConcurrentEditError(self._device.where, received, rule, remedy)
         name = self._free(change, sessions)
         commands = [f"configure session {name}"]
         for path, line in lines:

@@ -141,12 +141,9 @@ class WredLineAdapter(DeviceAdapter):
         where = f"{self._device.where} {place} queue {queue}"
         match = self._grammar.line.fullmatch(found[0])
         if len(found) > 1 or match is None:
-            raise CapabilityError(
-                where,
-                "; ".join(repr(line) for line in found),
-                "one line gives both thresholds with their unit, and the probability",
-                "set one so by hand once; it is changed from here after that",
-            )
+            rule = "one line gives both thresholds with their unit, and the probability"
+            remedy = "set one so by hand once; it is changed from here after that"
+            raise CapabilityError(where, "; ".join(repr(line) for line in found), rule, remedy)
         said = match.groupdict()
         weight = int(said["weight"] or 0)
         if not said.get("ecn", True) or int(said["pmax"]) == 0:

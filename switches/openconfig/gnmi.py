@@ -183,10 +183,8 @@ class OpenConfigAdapter(ConfigAdapter):
     def _nothing_found(self) -> None:
         models = self._session.models()
         if models and "openconfig-qos" not in models:
-            raise CapabilityError(
-                self._device.where,
-                f"{len(models)} models, and not openconfig-qos among them",
-                "the watermark is set through openconfig-qos",
-                "name another platform for this switch, or another version of its software",
-            )
+            received = f"{len(models)} models, and not openconfig-qos among them"
+            rule = "the watermark is set through openconfig-qos"
+            remedy = "name another platform for this switch, or another version of its software"
+            raise CapabilityError(self._device.where, received, rule, remedy)
         raise self._queues.none_found()

@@ -112,20 +112,14 @@ def watermark_of(found: Marking, units: WatermarkUnits, *, in_percent: bool, whe
     if not found.ecn or found.pmax == 0:
         return None
     if found.kmin is None or found.kmax is None or found.pmax is None:
-        raise CapabilityError(
-            where,
-            "a profile without both thresholds and a probability",
-            "a watermark is all three",
-            "give it all three by hand once, or let read_back be config if the switch shows no state",
-        )
+        rule = "a watermark is all three"
+        remedy = "give it all three by hand once, or let read_back be config if the switch shows no state"
+        raise CapabilityError(where, "a profile without both thresholds and a probability", rule, remedy)
     if found.in_percent != in_percent:
         unit = "percent" if found.in_percent else "bytes"
-        raise CapabilityError(
-            where,
-            f"thresholds in {unit}",
-            f"the inventory says they are in {'percent' if in_percent else 'bytes'}",
-            f"set units.thresholds to {unit}{', and units.buffer_bytes' if found.in_percent else ''}",
-        )
+        rule = f"the inventory says they are in {'percent' if in_percent else 'bytes'}"
+        remedy = f"set units.thresholds to {unit}{', and units.buffer_bytes' if found.in_percent else ''}"
+        raise CapabilityError(where, f"thresholds in {unit}", rule, remedy)
     return from_device(DeviceWatermark(found.kmin, found.kmax, found.pmax), units, where)
 
 

@@ -145,12 +145,9 @@ class OpenConfigQueues:
             used = bound.state if self.from_state else bound.config
             if used is None:
                 if self.from_state and bound.config is not None:
-                    raise CapabilityError(
-                        where,
-                        f"profile {bound.config} in its config, and none in its state",
-                        "what runs is read from the state leaves",
-                        "let read_back be config if this switch shows no state there",
-                    )
+                    received = f"profile {bound.config} in its config, and none in its state"
+                    remedy = "let read_back be config if this switch shows no state there"
+                    raise CapabilityError(where, received, "what runs is read from the state leaves", remedy)
                 yield QueueWatermark(port, queue, None)
                 continue
             profile = qos.profiles.get(used, model.Profile())
@@ -235,12 +232,8 @@ def queue_numbers(device: Device, queue_names: Mapping[int | str, str]) -> dict[
     given = {str(number): name for number, name in queue_names.items()}
     strange = sorted(set(given) - {str(queue) for queue in device.queues})
     if strange:
-        raise InventoryError(
-            f"{device.where} queue_names",
-            strange[0],
-            f"it names queues of the inventory: {', '.join(map(str, device.queues))}",
-            "correct or drop it",
-        )
+        rule = f"it names queues of the inventory: {', '.join(map(str, device.queues))}"
+        raise InventoryError(f"{device.where} queue_names", strange[0], rule, "correct or drop it")
     names = {given.get(str(queue), str(queue)): queue for queue in device.queues}
     if len(names) != len(set(device.queues)):
         raise InventoryError(

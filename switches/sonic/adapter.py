@@ -45,7 +45,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def made(self) -> list[str]:
-        """New profiles."""
         return [name for name in self.after.profiles if name not in self.before.profiles]
 
 
@@ -84,24 +83,19 @@ def _rebound(device: Device, config: Config, before: Setting, rounded: Rounded) 
 def _edited(device: Device, config: Config, before: Setting, rounded: Rounded) -> Setting:
     for key, was in before.bound.items():
         if profile_named(was) not in before.profiles:
-            raise CapabilityError(
-                device.where,
-                f"{key}, which is bound to no profile",
-                "with own_profile: false the profile that a queue is bound to is edited",
-                "bind one on the switch, or drop own_profile",
-            )
+            rule = "with own_profile: false the profile that a queue is bound to is edited"
+            remedy = "bind one on the switch, or drop own_profile"
+            raise CapabilityError(device.where, f"{key}, which is bound to no profile", rule, remedy)
     mine = {queue for binding in config.bindings for queue in binding.queues}
     check_alone(device, config.bindings)
     for name in before.profiles:
         others = [key for key in config.referring(name) if key not in before.bound]
         if others:
             shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-            raise CapabilityError(
-                device.where,
-                f"WRED_PROFILE|{name}, to which {shown} are bound too",
-                f"an edited profile changes for every queue bound to it, and {len(mine)} are to be set",
-                "drop own_profile: false, or add those queues and ports to the inventory",
-            )
+            received = f"WRED_PROFILE|{name}, to which {shown} are bound too"
+            rule = f"an edited profile changes for every queue bound to it, and {len(mine)} are to be set"
+            remedy = "drop own_profile: false, or add those queues and ports to the inventory"
+            raise CapabilityError(device.where, received, rule, remedy)
     edited = {name: with_watermark(row, rounded.device) for name, row in before.profiles.items()}
     for name, row in edited.items():
         added = sorted(set(row) - set(before.profiles[name]))
@@ -135,12 +129,9 @@ def _explained(row: Mapping[str, str], known: Iterable[Mapping[str, str]]) -> bo
 
 
 def _foreign(where: str, found: str) -> ConcurrentEditError:
-    return ConcurrentEditError(
-        where,
-        found,
-        "since the change was staged, only it may set these rows",
-        "find out who set them; stage again, or put the old values back by hand",
-    )
+    rule = "since the change was staged, only it may set these rows"
+    remedy = "find out who set them; stage again, or put the old values back by hand"
+    return ConcurrentEditError(where, found, rule, remedy)
 
 
 Look: TypeAlias = "Callable[[], tuple[Config, Hardware]]"
@@ -254,24 +245,17 @@ class SonicBase(DeviceAdapter):
                 break
         if hardware.unconfirmed:
             queue = hardware.unconfirmed[0]
-            raise ReadBackError(
-                f"{self._device.where} {queue.port} queue {queue.queue}",
-                f"{queue.watermark} in CONFIG_DB, and no such values in ASIC_DB",
-                "what a queue runs is read from ASIC_DB",
-                self.unseen_remedy,
-            )
+            where = f"{self._device.where} {queue.port} queue {queue.queue}"
+            received = f"{queue.watermark} in CONFIG_DB, and no such values in ASIC_DB"
+            raise ReadBackError(where, received, "what a queue runs is read from ASIC_DB", self.unseen_remedy)
         return Found(config, asked, running)
 
     def _differs(self, now: Found, rule: str) -> ReadBackError:
         wanted = {(queue.port, queue.queue): queue.watermark for queue in now.asked.queues}
         other = [queue for queue in now.running.queues if queue.watermark != wanted[queue.port, queue.queue]]
         if not other:
-            return ReadBackError(
-                self._device.where,
-                f"{now.running.watermark or 'queues that differ'}, as CONFIG_DB asks",
-                rule,
-                "find out who else sets this switch",
-            )
+            received = f"{now.running.watermark or 'queues that differ'}, as CONFIG_DB asks"
+            return ReadBackError(self._device.where, received, rule, "find out who else sets this switch")
         first = other[0]
         return ReadBackError(
             self._device.where,

@@ -75,12 +75,10 @@ def bindings_of(device: Device, rows: Mapping[str, Mapping[str, str]]) -> tuple[
             continue
         for queue in queues:
             if owner.setdefault(queue, key) != key:
-                raise CapabilityError(
-                    f"{device.where} {queue[0]} queue {queue[1]}",
-                    f"{owner[queue]} and {key}",
-                    "one row of QUEUE is for a queue",
-                    "remove one of them from the switch's configuration",
-                )
+                received = f"{owner[queue]} and {key}"
+                rule = "one row of QUEUE is for a queue"
+                remedy = "remove one of them from the switch's configuration"
+                raise CapabilityError(f"{device.where} {queue[0]} queue {queue[1]}", received, rule, remedy)
         found.append(Binding(key, queues, rows[key].get(FIELD)))
     if not found:
         raise InventoryError(
@@ -98,12 +96,10 @@ def check_alone(device: Device, bindings: Iterable[Binding]) -> None:
     for binding in bindings:
         for port, queue in binding.queues:
             if not _wanted(device, port, queue):
-                raise CapabilityError(
-                    device.where,
-                    f"{binding.key}, which is for {port} queue {queue} too",
-                    "only the queues and ports of the inventory are set",
-                    "split that row on the switch, or add the queue and port to the inventory",
-                )
+                received = f"{binding.key}, which is for {port} queue {queue} too"
+                rule = "only the queues and ports of the inventory are set"
+                remedy = "split that row on the switch, or add the queue and port to the inventory"
+                raise CapabilityError(device.where, received, rule, remedy)
 
 
 def referring(rows: Mapping[str, Mapping[str, str]], profile: str) -> list[str]:

@@ -104,12 +104,9 @@ def switch_errors(device: Device) -> Iterator[None]:
     except redis.WatchError as error:
         lost = error.__context__  # the client says so too of a connection that ends before the answer
         if isinstance(lost, redis.ConnectionError | redis.TimeoutError):
-            raise UnreachableError(
-                device.where,
-                f"no answer to a transaction ({_said(device, lost)})",
-                "a switch answers in time",
-                "ask what it runs: the change may have been made",
-            ) from error
+            received = f"no answer to a transaction ({_said(device, lost)})"
+            remedy = "ask what it runs: the change may have been made"
+            raise UnreachableError(device.where, received, "a switch answers in time", remedy) from error
         raise ConcurrentEditError(
             device.where, None, "a row changed while it was being set", "try again, or find out who set it"
         ) from error
@@ -120,21 +117,16 @@ def switch_errors(device: Device) -> Iterator[None]:
     except redis.TimeoutError as error:
         raise late(device.where, "the commands", device.timeout_s) from error
     except UnicodeError as error:  # before ValueError, which it is
-        raise InventoryError(
-            f"{device.where} address",
-            f"no host's name ({error})",
-            "it is a host or a socket",
-            "correct the address",
-        ) from error
+        rule = "it is a host or a socket"
+        remedy = "correct the address"
+        raise InventoryError(f"{device.where} address", f"no host's name ({error})", rule, remedy) from error
     except (ValueError, RecursionError) as error:
         raise unreadable(device.where, _said(device, error), "redis answers in its own protocol") from None
     except (redis.ConnectionError, OSError) as error:
-        raise UnreachableError(
-            device.where,
-            f"no connection to redis ({_said(device, error)})",
-            "a switch takes connections at the address of the inventory",
-            "check that it is up, or correct the address",
-        ) from error
+        received = f"no connection to redis ({_said(device, error)})"
+        rule = "a switch takes connections at the address of the inventory"
+        remedy = "check that it is up, or correct the address"
+        raise UnreachableError(device.where, received, rule, remedy) from error
     except redis.RedisError as error:
         raise RefusedError(
             device.where, _said(device, error), "redis takes the commands", "check database numbers"
@@ -144,12 +136,10 @@ def switch_errors(device: Device) -> Iterator[None]:
 def check_address(device: Device) -> None:
     """Raises ``InventoryError``, without asking the switch."""
     if not device.address or "://" in device.address or device.address == _UNIX:
-        raise InventoryError(
-            f"{device.where} address",
-            repr(device.address) if device.address else "none",
-            "SONiC's redis is at a host and port, or at a socket",
-            "give a host (and port), or unix:/var/run/redis/redis.sock",
-        )
+        received = repr(device.address) if device.address else "none"
+        rule = "SONiC's redis is at a host and port, or at a socket"
+        remedy = "give a host (and port), or unix:/var/run/redis/redis.sock"
+        raise InventoryError(f"{device.where} address", received, rule, remedy)
 
 
 def arguments(device: Device) -> Mapping[str, Any]:

@@ -90,12 +90,9 @@ def watermark_in(row: Row, where: str) -> Watermark | None:
     try:
         device = DeviceWatermark(int(kmin), int(kmax), int(pmax))
     except ValueError:
-        raise CapabilityError(
-            where,
-            f"thresholds {kmin!r} and {kmax!r}, probability {pmax!r}",
-            "a WRED profile has whole numbers",
-            "correct the profile on the switch",
-        ) from None
+        received = f"thresholds {kmin!r} and {kmax!r}, probability {pmax!r}"
+        rule = "a WRED profile has whole numbers"
+        raise CapabilityError(where, received, rule, "correct the profile on the switch") from None
     if device.pmax == 0:
         return None
     return from_device(device, UNITS, where)
@@ -124,12 +121,9 @@ def check_known(name: str, row: Row, where: str) -> None:
     """Raises ``CapabilityError`` for an unknown field in a row that would be copied."""
     unknown = sorted(set(row) - KNOWN_FIELDS)
     if unknown:
-        raise CapabilityError(
-            where,
-            f"field {unknown[0]!r} in WRED_PROFILE|{name}",
-            "a profile is copied whole, and only with fields whose meaning is known",
-            "remove the field, or set this switch another way",
-        )
+        rule = "a profile is copied whole, and only with fields whose meaning is known"
+        remedy = "remove the field, or set this switch another way"
+        raise CapabilityError(where, f"field {unknown[0]!r} in WRED_PROFILE|{name}", rule, remedy)
 
 
 def own_prefix(queues: Iterable[int], ports: Iterable[str]) -> str:

@@ -66,19 +66,13 @@ class GnmiDial:
     def __init__(self, device: Device, options: GnmiOptions, *, default_port: int) -> None:
         host = device.address
         if not host or "://" in host or "/" in host:
-            raise InventoryError(
-                device.where,
-                f"address {host!r}",
-                "gNMI is found by a host name or an address, and the port beside it",
-                "give address: leaf1.example, and port where it is not the usual one",
-            )
+            rule = "gNMI is found by a host name or an address, and the port beside it"
+            remedy = "give address: leaf1.example, and port where it is not the usual one"
+            raise InventoryError(device.where, f"address {host!r}", rule, remedy)
         if not device.tls.verify and device.tls.enabled is not False:
-            raise InventoryError(
-                f"{device.where} tls.verify",
-                "false",
-                "gRPC checks every certificate",
-                "name the switch's own certificate as tls.ca_file, and the name in it as tls.server_name",
-            )
+            rule = "gRPC checks every certificate"
+            remedy = "name the switch's own certificate as tls.ca_file, and the name in it as tls.server_name"
+            raise InventoryError(f"{device.where} tls.verify", "false", rule, remedy)
         if (options.cert_file is None) != (options.key_file is None):
             raise InventoryError(
                 f"{device.where} options",
@@ -129,12 +123,8 @@ class GnmiDial:
             )
         if code in _NO_ACCESS:
             return no_access(where, f"{code.name} to {said}: {detail or 'nothing more'}")
-        return RefusedError(
-            where,
-            f"{code.name} to {said}: {detail or 'nothing more'}",
-            "the switch takes the call",
-            "check the switch and its version",
-        )
+        received = f"{code.name} to {said}: {detail or 'nothing more'}"
+        return RefusedError(where, received, "the switch takes the call", "check the switch and its version")
 
     def _pem(self, name: str, path: Path | None) -> bytes | None:
         if path is None:
@@ -142,12 +132,9 @@ class GnmiDial:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise InventoryError(
-                f"{self._device.where} {name}",
-                f"{path}: {error.strerror}",
-                "the file is readable",
-                "correct its path",
-            ) from error
+            where = f"{self._device.where} {name}"
+            rule = "the file is readable"
+            raise InventoryError(where, f"{path}: {error.strerror}", rule, "correct its path") from error
         if b"-----BEGIN " not in content:
             raise InventoryError(
                 f"{self._device.where} {name}", str(path), "it is in PEM", "convert it, or correct its path"
@@ -314,12 +301,10 @@ class GnmiStream:
 
     def silent(self, patience_s: float) -> UnreachableError:
         """The error for a stream that sent nothing for so long."""
-        return UnreachableError(
-            self._device.where,
-            f"nothing for {patience_s:g} s after {self._said}",
-            "a switch sends what is subscribed to when it is due",
-            "check that it is up, and its management network",
-        )
+        received = f"nothing for {patience_s:g} s after {self._said}"
+        rule = "a switch sends what is subscribed to when it is due"
+        remedy = "check that it is up, and its management network"
+        return UnreachableError(self._device.where, received, rule, remedy)
 
     async def close(self) -> None:
         reading, call, channel = self._reading, self._call, self._channel
@@ -345,9 +330,6 @@ class GnmiStream:
         return self._dial.failure(code, details, self._said, self._device.timeout_s)
 
     def _ended(self, received: str) -> UnreachableError:
-        return UnreachableError(
-            self._device.where,
-            f"{received} ({self._said})",
-            "the caller ends a stream",
-            "check the switch's log",
-        )
+        rule = "the caller ends a stream"
+        remedy = "check the switch's log"
+        return UnreachableError(self._device.where, f"{received} ({self._said})", rule, remedy)

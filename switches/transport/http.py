@@ -158,12 +158,9 @@ class HttpSession:
             for chunk in answer.iter_bytes():
                 body += chunk
                 if len(body) > _MOST_BYTES:
-                    raise RefusedError(
-                        self._device.where,
-                        f"more than {_MOST_BYTES} bytes to {method} {path}",
-                        "a switch's answer fits",
-                        "check what listens there",
-                    )
+                    received = f"more than {_MOST_BYTES} bytes to {method} {path}"
+                    rule = "a switch's answer fits"
+                    raise RefusedError(self._device.where, received, rule, "check what listens there")
                 if self._deadline.over:
                     raise self._late(method, path)
             return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
@@ -201,12 +198,9 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
     where there is no address, one with a password in it, or two ports.
     """
     if "@" in device.address:
-        raise InventoryError(
-            f"switch {device.name!r} address",
-            "a user or password in it",
-            "credentials are named apart, by their environment variable or file",
-            "name them as username and password, and give the address without",
-        )
+        rule = "credentials are named apart, by their environment variable or file"
+        remedy = "name them as username and password, and give the address without"
+        raise InventoryError(f"switch {device.name!r} address", "a user or password in it", rule, remedy)
     if not device.address:
         raise InventoryError(
             device.where, None, "no address given; a switch is found by its host or URL", "give its address"
@@ -240,12 +234,9 @@ def needs_password(device: Device) -> None:
     """Raises ``InventoryError`` without username and password."""
     if device.username is None or device.password is None:
         missing = "username" if device.username is None else "password"
-        raise InventoryError(
-            f"{device.where} {missing}",
-            None,
-            "this platform takes a user's name and password",
-            f"name the {missing}'s environment variable or file",
-        )
+        rule = "this platform takes a user's name and password"
+        remedy = f"name the {missing}'s environment variable or file"
+        raise InventoryError(f"{device.where} {missing}", None, rule, remedy)
 
 
 def _distrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:

@@ -72,24 +72,17 @@ class NetconfSession:
                 device.where, None, "no username given; NETCONF needs an account", "name its secret"
             )
         if device.password is None and options.key_file is None:
-            raise InventoryError(
-                device.where,
-                None,
-                "SSH asks for a password or key_file",
-                "name the secret, or give options.key_file",
-            )
+            rule = "SSH asks for a password or key_file"
+            raise InventoryError(device.where, None, rule, "name the secret, or give options.key_file")
         for name, path in (("known_hosts", options.known_hosts), ("key_file", options.key_file)):
             if path is not None and not Path(path).is_file():
                 raise InventoryError(
                     f"{device.where} options.{name}", path, "it is a file", "correct the path"
                 )
         if options.confirm_timeout_s < 1:
-            raise InventoryError(
-                f"{device.where} options.confirm_timeout_s",
-                str(options.confirm_timeout_s),
-                "a switch waits for a second at least",
-                "give seconds, such as 600",
-            )
+            where = f"{device.where} options.confirm_timeout_s"
+            rule = "a switch waits for a second at least"
+            raise InventoryError(where, str(options.confirm_timeout_s), rule, "give seconds, such as 600")
         self._device = device
         self._options = options
         self._dialect = dialect
@@ -250,12 +243,10 @@ class NetconfSession:
             raise late(device.where, what, device.timeout_s) from error
         except (NCClientError, OSError, EOFError) as error:
             self._drop()
-            raise UnreachableError(
-                device.where,
-                f"a session that ended during {what}",
-                "a session lasts as long as its change",
-                "check the switch, and the network between",
-            ) from error
+            received = f"a session that ended during {what}"
+            rule = "a session lasts as long as its change"
+            remedy = "check the switch, and the network between"
+            raise UnreachableError(device.where, received, rule, remedy) from error
         except (SyntaxError, ValueError) as error:  # both XML libraries' parse errors are SyntaxErrors
             raise unreadable(
                 device.where,
@@ -275,12 +266,9 @@ class NetconfSession:
             about = " ".join(str(one.info or "") for one in errors)
             holder = re.search(r"<(?:\w+:)?session-id[^>]*>\s*(\d+)\s*<", about)
             by = f" (session {holder[1]})" if holder and holder[1] != "0" else ""
-            return ConcurrentEditError(
-                where,
-                f"{said}{by} to {what}",
-                "one change is made at a time, from a configuration without uncommitted edits",
-                "let the other one end, or discard what it left on the switch",
-            )
+            rule = "one change is made at a time, from a configuration without uncommitted edits"
+            remedy = "let the other one end, or discard what it left on the switch"
+            return ConcurrentEditError(where, f"{said}{by} to {what}", rule, remedy)
         return RefusedError(
             where, f"{said} to {what}", "the switch takes the change", "check the switch and its version"
         )
@@ -290,29 +278,22 @@ class NetconfSession:
         if isinstance(error, SwitchError):
             return error
         if expired or isinstance(error, TimeoutError) or "timed out" in text:
-            return UnreachableError(
-                device.where,
-                f"no session within {device.timeout_s:g} s",
-                "a switch answers in time",
-                "check that it is up, and its management network",
-            )
+            rule = "a switch answers in time"
+            remedy = "check that it is up, and its management network"
+            return UnreachableError(device.where, f"no session within {device.timeout_s:g} s", rule, remedy)
         if isinstance(error, SSHUnknownHostError):
-            return AccessError(
-                device.where,
-                f"a host key that is not known ({error.fingerprint})",
-                "a switch shows the key that known_hosts has for it",
-                "add its key once you have checked it, or say tls.verify: false for a network you trust",
-            )
+            received = f"a host key that is not known ({error.fingerprint})"
+            rule = "a switch shows the key that known_hosts has for it"
+            remedy = "add its key once you have checked it, or say tls.verify: false for a network you trust"
+            return AccessError(device.where, received, rule, remedy)
         if isinstance(error, AuthenticationError) and "transport shut down" not in text:
             return AccessError(
                 device.where, "a refusal to log in", "the credentials are the switch's", "correct them"
             )
-        return UnreachableError(
-            device.where,
-            f"no session ({self._said(text) or type(error).__name__})",
-            "a switch speaks NETCONF over SSH at the address of the inventory",
-            "check that it is up and NETCONF is enabled, or correct address and port",
-        )
+        received = f"no session ({self._said(text) or type(error).__name__})"
+        rule = "a switch speaks NETCONF over SSH at the address of the inventory"
+        remedy = "check that it is up and NETCONF is enabled, or correct address and port"
+        return UnreachableError(device.where, received, rule, remedy)
 
     def _said(self, text: str) -> str:
         return quoted(self._device, text)

@@ -58,12 +58,9 @@ def header_text(where: str, text: str) -> str:
     Libraries refuse such a header too, and repeat it in the error.
     """
     if not (text.isascii() and text.isprintable()) or text != text.strip():
-        raise CredentialsError(
-            where,
-            "a line's end, spaces around it, or characters outside printable ASCII",
-            "a header carries no others",
-            "remove them, or choose another one on the switch",
-        )
+        received = "a line's end, spaces around it, or characters outside printable ASCII"
+        rule = "a header carries no others"
+        raise CredentialsError(where, received, rule, "remove them, or choose another one on the switch")
     return text
 
 

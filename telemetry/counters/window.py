@@ -143,7 +143,6 @@ class CounterWindow:
         self._none_ended_ns = -1  # until then no series has ended
 
     def __len__(self) -> int:
-        """Series held."""
         return self._count
 
     @property

@@ -53,7 +53,6 @@ class Samples:
 
     @property
     def hop_row(self) -> NDArray[np.int64]:
-        """The report each hop belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.hop_offset))
 
     def take(self, rows: NDArray[np.int64]) -> Samples:

@@ -49,11 +49,9 @@ class KnownFlows:
 
     @property
     def all_fingerprints(self) -> NDArray[np.uint64]:
-        """Fingerprint of each flow."""
         return self._fingerprint.values
 
     def keys(self) -> FlowKeys:
-        """A copy of all keys, by number."""
         return FlowKeys(
             tuple(self._hosts.keys),
             self._src.values.copy(),
@@ -188,7 +186,6 @@ class KnownPaths:
         return len(self._fingerprint)
 
     def paths(self) -> Paths:
-        """A copy of all paths, by number."""
         return Ragged(tuple(self._sites.keys), self._offset(), self._site.values.copy())
 
     def site_fingerprints(self, sites: tuple[HopSite, ...]) -> NDArray[np.uint64]:

@@ -75,12 +75,9 @@ def scenario_from_state(
             rows.append(row)
             paths.append(path)
     if not rows:
-        raise ScenarioError(
-            "telemetry window",
-            f"{len(arrivals)} flows, none of them between hosts the topology joins",
-            "a replay needs flows with a path",
-            "declare the hosts' addresses in the topology, or leave it to be discovered",
-        )
+        received = f"{len(arrivals)} flows, none of them between hosts the topology joins"
+        remedy = "declare the hosts' addresses in the topology, or leave it to be discovered"
+        raise ScenarioError("telemetry window", received, "a replay needs flows with a path", remedy)
     kept = np.array(rows, dtype=np.int64)
     line_rate = np.array([topology.ports[path[0]].rate_bytes_per_s for path in paths])
     packets = left[kept] / (mtu_payload_bytes + wire_overhead_bytes)
@@ -172,12 +169,10 @@ def _congested(state: NetworkState) -> tuple[int, ...]:
         if port is not None and queue.has_depth:
             depth[port] = depth.get(port, 0.0) + queue.depth_mean_bytes
     if state.queues and not any(queue.has_depth for queue in state.queues):
-        raise ScenarioError(
-            "telemetry window",
-            f"{len(state.queues)} queues, none of them with a depth",
-            "a round needs the depth of a queue in bytes",
-            "give the switches a unit profile in the inventory (docs/telemetry/int-binary.md)",
-        )
+        received = f"{len(state.queues)} queues, none of them with a depth"
+        rule = "a round needs the depth of a queue in bytes"
+        remedy = "give the switches a unit profile in the inventory (docs/telemetry/int-binary.md)"
+        raise ScenarioError("telemetry window", received, rule, remedy)
     deepest = max(depth.values(), default=0.0)
     if deepest <= 0.0:
         return tuple(sorted(depth))

@@ -85,12 +85,10 @@ class FluidEngine:
         problem = build(scenario, self._step_s)
         buffers = _allocate(problem, trace=True)
         if not _run(problem, [watermark], buffers):
-            raise ScenarioError(
-                f"scenario {scenario.name!r} flows",
-                f"more than {len(buffers.slots)} flow groups at once",
-                "their histories must fit the memory the fluid engine allows itself",
-                "shorten the scenario or merge its flows",
-            )
+            received = f"more than {len(buffers.slots)} flow groups at once"
+            rule = "their histories must fit the memory the fluid engine allows itself"
+            remedy = "shorten the scenario or merge its flows"
+            raise ScenarioError(f"scenario {scenario.name!r} flows", received, rule, remedy)
         clock = problem.clock
         grid = np.arange(clock.steps + 1) * clock.step
         count = int(np.floor(scenario.duration_s / sample_s * (1 + 1e-12))) + 1

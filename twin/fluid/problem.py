@@ -69,12 +69,8 @@ def build(scenario: Scenario, step_s: float | None) -> Problem:
     )
     params = scenario.dcqcn
     if params.fast_recovery_steps > MOST_FAST_RECOVERY:
-        raise ParameterError(
-            "dcqcn fast_recovery_steps",
-            str(params.fast_recovery_steps),
-            f"the fluid engine takes up to {MOST_FAST_RECOVERY}, as NICs do",
-            "lower it",
-        )
+        rule = f"the fluid engine takes up to {MOST_FAST_RECOVERY}, as NICs do"
+        raise ParameterError("dcqcn fast_recovery_steps", str(params.fast_recovery_steps), rule, "lower it")
     sender = Sender(
         gain=params.gain,
         cnp_interval=params.cnp_interval_s,
@@ -107,20 +103,16 @@ def build(scenario: Scenario, step_s: float | None) -> Problem:
 def _check_paths(scenario: Scenario, paths: Sequence[tuple[int, ...]]) -> None:
     for flow, path in enumerate(paths):
         if len(path) < 2 or not scenario.is_nic[path[0]] or any(scenario.is_nic[list(path[1:])]):
-            raise ScenarioError(
-                f"scenario {scenario.name!r} flow {flow} from {scenario.flows.src[flow]}",
-                f"a path of {len(path)} ports",
-                "a path is the sender's NIC and at least one switch port",
-                "route the flow through a switch",
-            )
+            where = f"scenario {scenario.name!r} flow {flow} from {scenario.flows.src[flow]}"
+            rule = "a path is the sender's NIC and at least one switch port"
+            remedy = "route the flow through a switch"
+            raise ScenarioError(where, f"a path of {len(path)} ports", rule, remedy)
     for port in scenario.monitored:
         if scenario.is_nic[port]:
-            raise ScenarioError(
-                f"scenario {scenario.name!r} monitored_ports",
-                f"the NIC of {scenario.ports[port].node!r}",
-                "queues that mark are those of switches",
-                "monitor a switch's port",
-            )
+            received = f"the NIC of {scenario.ports[port].node!r}"
+            rule = "queues that mark are those of switches"
+            remedy = "monitor a switch's port"
+            raise ScenarioError(f"scenario {scenario.name!r} monitored_ports", received, rule, remedy)
 
 
 def _merge(

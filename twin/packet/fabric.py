@@ -77,19 +77,11 @@ class Fabric:
 
     @property
     def now_s(self) -> float:
-        """Simulated seconds since the start."""
         return float(self._state.clock["now"][0])
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Host names by number."""
         return self.plan.hosts
-
-    @property
-    def active_flows(self) -> int:
-        """Flows that have begun and are not over."""
-        states = self._flows.rows["state"][self._flows.live]
-        return int(np.count_nonzero(states != layout.WAITING))
 
     def watermark(self, port: int) -> Watermark:
         """The watermark of a switch port; raises ``ScenarioError`` for another kind of port."""
@@ -168,20 +160,15 @@ class Fabric:
             zip(traffic.src.tolist(), traffic.dst.tolist(), strict=True), start=first
         ):
             if max(src, dst) >= len(hosts):
-                raise ScenarioError(
-                    f"traffic flow {number - first}",
-                    f"host {max(src, dst)}",
-                    f"the fabric has {len(hosts)} hosts, numbered from 0",
-                    "make the traffic for this fabric",
-                )
+                rule = f"the fabric has {len(hosts)} hosts, numbered from 0"
+                remedy = "make the traffic for this fabric"
+                raise ScenarioError(f"traffic flow {number - first}", f"host {max(src, dst)}", rule, remedy)
             path = self._routes.path(hosts[src], hosts[dst], flow_key(self._seed, src, dst, number))
             if path is None:
-                raise ScenarioError(
-                    f"traffic flow {number - first}",
-                    f"no path from {hosts[src]!r} to {hosts[dst]!r}",
-                    "hosts that talk are joined by switches",
-                    "restore a cable, or add one",
-                )
+                received = f"no path from {hosts[src]!r} to {hosts[dst]!r}"
+                rule = "hosts that talk are joined by switches"
+                remedy = "restore a cable, or add one"
+                raise ScenarioError(f"traffic flow {number - first}", received, rule, remedy)
             paths.append(path)
         return self._enter(
             paths,
@@ -256,7 +243,6 @@ class Fabric:
         self._move_flows()
 
     def depths_bytes(self, ports: Sequence[int]) -> NDArray[np.float64]:
-        """Current depths of these ports."""
         return np.asarray(self._state.ports["depth"][list(ports)], dtype=np.float64)
 
     def read_ports(self, ports: Sequence[int]) -> PortReadings:
@@ -267,21 +253,6 @@ class Fabric:
         for port in ports:
             self._check_port(port)
         return PortReadings.taken(self._state, ports)
-
-    def inside_bytes(self) -> float:
-        """Payload of all data packets waiting or on a cable."""
-        packets = self._state.packets
-        free, slot = np.zeros(len(packets), dtype=np.bool_), int(self._state.clock["free_packet"][0])
-        while slot >= 0:
-            free[slot] = True
-            slot = int(packets["next"][slot])
-        data = ~free & (packets["kind"] == layout.DATA)
-        return float((packets["wire"][data] - self.plan.wire_overhead_bytes).sum())
-
-    def ages(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Numbers and start times of the flows that are not over."""
-        rows = self._flows.rows[self._flows.live]
-        return rows["number"].copy(), rows["start"].copy()
 
     def under_way(self) -> Completions:
         """The running flows that will end, as if they ended now."""
@@ -305,26 +276,17 @@ class Fabric:
         self._state.ports["peak"] = 0.0
 
     def measured(self) -> Measured:
-        """Totals so far."""
         return Measured.of(self._state)
 
     def _check_host(self, host: int) -> None:
         if not 0 <= host < len(self.hosts):
-            raise ScenarioError(
-                "fabric host",
-                str(host),
-                f"the fabric has {len(self.hosts)} hosts, numbered from 0",
-                "give the number of one of them",
-            )
+            rule = f"the fabric has {len(self.hosts)} hosts, numbered from 0"
+            raise ScenarioError("fabric host", str(host), rule, "give the number of one of them")
 
     def _check_port(self, port: int) -> None:
         if not 0 <= port < len(self.plan.ports):
-            raise ScenarioError(
-                "fabric port",
-                str(port),
-                f"the fabric has {len(self.plan.ports)} ports, numbered from 0",
-                "name one of plan.ports",
-            )
+            rule = f"the fabric has {len(self.plan.ports)} ports, numbered from 0"
+            raise ScenarioError("fabric port", str(port), rule, "name one of plan.ports")
 
     def _empty(self, monitored: Sequence[int]) -> State:
         plan = self.plan

@@ -49,12 +49,8 @@ class FabricPlan(FabricSizes):
             check_above_zero(f"fabric port {index} rate", port.rate_bytes_per_s, error=ScenarioError)
             check_not_negative(f"fabric port {index} delay", port.delay_s, error=ScenarioError)
         if self.buffer_bytes < self.packet_wire_bytes:
-            raise ScenarioError(
-                "fabric buffer_bytes",
-                f"{self.buffer_bytes:g}",
-                f"a switch stores a whole packet ({self.packet_wire_bytes} bytes) before it sends it on",
-                "give a larger buffer",
-            )
+            rule = f"a switch stores a whole packet ({self.packet_wire_bytes} bytes) before it sends it on"
+            raise ScenarioError("fabric buffer_bytes", f"{self.buffer_bytes:g}", rule, "give a larger buffer")
         _ = self.reverse
         for name, seed in self.ecmp_seeds.items():
             self.check_ecmp_seed(name, seed)
@@ -98,12 +94,10 @@ class FabricPlan(FabricSizes):
         reverse = reverse_ports(self.ports)
         if -1 in reverse:
             alone = self.ports[reverse.index(-1)]
-            raise ScenarioError(
-                f"fabric, cables from {alone.node!r} to {alone.peer!r}",
-                "more one way than the other",
-                "every cable carries both directions",
-                "give both egress ports of each cable",
-            )
+            where = f"fabric, cables from {alone.node!r} to {alone.peer!r}"
+            rule = "every cable carries both directions"
+            remedy = "give both egress ports of each cable"
+            raise ScenarioError(where, "more one way than the other", rule, remedy)
         return tuple(reverse)
 
     @cached_property

@@ -35,7 +35,6 @@ class Completions:
 
     @property
     def slowdown(self) -> NDArray[np.float64]:
-        """Completion time ÷ completion time alone."""
         return (self.end_s - self.start_s) / self.alone_s
 
 
@@ -168,7 +167,6 @@ class Measured:
         return float(self.depth_sum_bytes.sum()) / samples if samples else 0.0
 
     def queue_quantile_bytes(self, q: float) -> float:
-        """The q-quantile of the sampled depths."""
         return histogram_quantile(self.queue_histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, q)
 
 

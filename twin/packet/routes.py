@@ -87,12 +87,8 @@ class Routes:
         if known is not None:
             return known
         if len(path) < 2:
-            raise ScenarioError(
-                "fabric, a path",
-                f"{len(path)} ports",
-                "a flow crosses its NIC and at least one switch port",
-                "correct the topology",
-            )
+            rule = "a flow crosses its NIC and at least one switch port"
+            raise ScenarioError("fabric, a path", f"{len(path)} ports", rule, "correct the topology")
         forward = len(self._places)
         self._places += [*path, -1]
         back = len(self._places)
@@ -127,13 +123,11 @@ class Routes:
         )
 
     def fail(self, ports: set[int]) -> None:
-        """Takes cables out of routing."""
         self._down |= ports
         self._last.clear()
         self._choices.clear()
 
     def restore(self, ports: set[int]) -> None:
-        """Returns cables to routing."""
         self._down -= ports
         self._last.clear()
         self._choices.clear()

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twin.errors import ParameterError, check_above_zero
+from twin.errors import ParameterError, check_above_zero, check_known
 from twin.watermark import Watermark, WatermarkBounds
 
 
@@ -178,19 +178,14 @@ def _rounded(kmin: float, kmax: float, pmax: float, bounds: WatermarkBounds) -> 
 
 # λ of design section 1.3: elephants gain from a long queue, mice from a short one.
 LAMBDA_BY_CLASS: Mapping[str, float] = MappingProxyType(
-    {"elephant": 1.5, "potential_elephant": 1.25, "mouse": 0.8}
+    {"elephant": 1.5, "mouse": 0.8, "potential_elephant": 1.25}
 )
 
 
 def lambda_for(dominant_class: str) -> float:
     """λ of the class that carries most bytes; raises ``ParameterError`` for an unknown label."""
-    try:
-        return LAMBDA_BY_CLASS[dominant_class]
-    except KeyError:
-        known = ", ".join(sorted(LAMBDA_BY_CLASS))
-        raise ParameterError(
-            "dominant class", repr(dominant_class), f"known classes are {known}", "name one of them"
-        ) from None
+    check_known("dominant class", dominant_class, LAMBDA_BY_CLASS, "classes")
+    return LAMBDA_BY_CLASS[dominant_class]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +208,6 @@ class BiasedSampler:
         check_above_zero("biased sampler λ", self.lambda_)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
-        """See ``CandidateSampler``."""
         return draw_watermarks(
             rng,
             self.bounds,
@@ -235,7 +229,6 @@ class SpaceFillingSampler:
     bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
-        """See ``CandidateSampler``."""
         from scipy.stats import qmc  # imported here: see truncated_log_normal
 
         bounds, exponent = self.bounds, math.ceil(math.log2(max(count, 1)))
@@ -272,7 +265,6 @@ class NarrowedSampler:
             )
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
-        """See ``CandidateSampler``."""
         near = [self.leaders[index % len(self.leaders)] for index in range(count)]
         return draw_watermarks(
             rng,

@@ -181,7 +181,6 @@ def _work_s(moments: Sequence[Scenario]) -> list[float]:
 
 
 def fewer(settings: SearchSettings, share: float) -> SearchSettings:
-    """The same search with a share of its candidates."""
     if share == 1.0:
         return settings
     candidates = max(math.ceil(share * settings.candidates), 2)

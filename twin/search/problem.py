@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 
 from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
-from twin.errors import ParameterError, check_above_zero, check_not_negative
+from twin.errors import ParameterError, check_above_zero, check_known, check_not_negative
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for
@@ -46,12 +46,10 @@ class TuningProblem:
         lambda_for(self.dominant_class)
         for moment in (*self.earlier, *self.long):
             if (moment.ports, moment.monitored) != (self.scenario.ports, self.scenario.monitored):
-                raise ParameterError(
-                    "earlier moment",
-                    f"{len(moment.ports)} ports, {len(moment.monitored)} monitored",
-                    "moments are of one fabric, with the same ports and monitored ports",
-                    "leave out moments from before the topology changed",
-                )
+                received = f"{len(moment.ports)} ports, {len(moment.monitored)} monitored"
+                rule = "moments are of one fabric, with the same ports and monitored ports"
+                remedy = "leave out moments from before the topology changed"
+                raise ParameterError("earlier moment", received, rule, remedy)
 
     @property
     def moments(self) -> tuple[Scenario, ...]:
@@ -137,9 +135,7 @@ class SearchSettings:
             if not value >= low:
                 rule, remedy = f"it is at least {low}", f"give {low} or more"
                 raise ParameterError(f"search {name}", str(value), rule, remedy)
-        if self.score not in get_args(ScoreName):
-            known = ", ".join(get_args(ScoreName))
-            raise ParameterError("score", repr(self.score), f"known scores are {known}", "name one of them")
+        check_known("score", self.score, get_args(ScoreName), "scores")
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
         check_above_zero("search budget_s", self.budget_s)

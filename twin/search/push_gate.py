@@ -54,12 +54,9 @@ def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> floa
         return None
     for value in (predicted_bytes, measured_bytes):
         if not (math.isfinite(value) and value >= 0):
-            raise ParameterError(
-                "residual",
-                bytes_text(value) if math.isfinite(value) else str(value),
-                "a mean queue is finite and 0 or more",
-                "leave the comparison out",
-            )
+            received = bytes_text(value) if math.isfinite(value) else str(value)
+            rule = "a mean queue is finite and 0 or more"
+            raise ParameterError("residual", received, rule, "leave the comparison out")
     return (predicted_bytes + RESIDUAL_OFFSET_BYTES) / (measured_bytes + RESIDUAL_OFFSET_BYTES) - 1
 
 

@@ -457,12 +457,10 @@ class _Round:
         for part, moments in enumerate(self._parts):
             status = self._ledger.at(part, [_INCUMBENT], rung)[0].status
             if status is not SolveStatus.OK:
-                raise SearchError(
-                    f"tuning round, {moments[0].name!r}",
-                    f"status {status.code} for the incumbent ({self._problem.incumbent})",
-                    "candidates are judged against the incumbent, so its run must reach its end",
-                    status.value.partition("; ")[2] or "look at the scenario",
-                )
+                received = f"status {status.code} for the incumbent ({self._problem.incumbent})"
+                rule = "candidates are judged against the incumbent, so its run must reach its end"
+                remedy = status.value.partition("; ")[2] or "look at the scenario"
+                raise SearchError(f"tuning round, {moments[0].name!r}", received, rule, remedy)
 
     def _gain(self, part: int, moment: int, now: Prediction, new: Prediction) -> Gain:
         """The gain of one prediction over the incumbent's on a part in one moment."""

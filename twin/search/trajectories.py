@@ -104,12 +104,8 @@ def side_by_side(trajectories: Sequence[Trajectory], scenario: Scenario) -> Traj
         finite = bool(np.isfinite(one.queue_bytes).all())
         status = one.status if finite or one.status is not SolveStatus.OK else SolveStatus.DIVERGED
         if status is not SolveStatus.OK:
-            raise SearchError(
-                f"trajectory of {one.watermark}",
-                f"status {status.code}",
-                "a trajectory shows a run that reached its end",
-                status.value,
-            )
+            rule = "a trajectory shows a run that reached its end"
+            raise SearchError(f"trajectory of {one.watermark}", f"status {status.code}", rule, status.value)
     time_s = trajectories[0].time_s
     depths = np.stack([one.queue_bytes for one in trajectories])
     named = [(scenario.ports[port].node, scenario.ports[port].port) for port in scenario.monitored]

@@ -21,6 +21,7 @@ _TYPES: dict[str, DTypeLike] = {
     "after": np.int64,
     "gap_s": np.float64,
 }
+_PER_FLOW = ("src", "dst", "payload_bytes", "start_s", "gap_s")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,13 +99,9 @@ class Traffic:
         counts = np.concatenate([np.diff(part.after_offset) for part in parts])
         begin = np.cumsum(counts) - counts
         return Traffic(
-            src=np.concatenate([part.src for part in parts])[order],
-            dst=np.concatenate([part.dst for part in parts])[order],
-            payload_bytes=np.concatenate([part.payload_bytes for part in parts])[order],
-            start_s=start[order],
             after_offset=np.concatenate([[0], np.cumsum(counts[order])]),
             after=new_row[after[_runs(begin[order], counts[order])]],
-            gap_s=np.concatenate([part.gap_s for part in parts])[order],
+            **{name: np.concatenate([getattr(one, name) for one in parts])[order] for name in _PER_FLOW},
         )
 
     def between(self, begin_s: float, end_s: float) -> Traffic:
@@ -113,15 +110,10 @@ class Traffic:
         entries = slice(self.after_offset[first], self.after_offset[stop])
         kept = self.after[entries] >= first
         before = np.concatenate([[0], np.cumsum(kept)])
-        rows = slice(first, stop)
         return Traffic(
-            src=self.src[rows],
-            dst=self.dst[rows],
-            payload_bytes=self.payload_bytes[rows],
-            start_s=self.start_s[rows],
             after_offset=before[self.after_offset[first : stop + 1] - self.after_offset[first]],
             after=self.after[entries][kept] - first,
-            gap_s=self.gap_s[rows],
+            **{name: getattr(self, name)[first:stop] for name in _PER_FLOW},
         )
 
 
@@ -164,8 +156,7 @@ def _check_same_length(columns: dict[str, NDArray[Any]], count: int) -> None:
 
 def _check_lengths(traffic: Traffic) -> None:
     count = len(traffic.src)
-    names = ("dst", "payload_bytes", "start_s", "gap_s")
-    _check_same_length({name: getattr(traffic, name) for name in names}, count)
+    _check_same_length({name: getattr(traffic, name) for name in _PER_FLOW}, count)
     offset = traffic.after_offset
     if (
         len(offset) != count + 1
@@ -203,21 +194,16 @@ def _check_dependencies(traffic: Traffic) -> None:
     bad = (traffic.after < 0) | (traffic.after >= waiting)
     if np.any(bad):
         entry = int(np.argmax(bad))
-        raise ParameterError(
-            f"traffic row {waiting[entry]} after",
-            f"row {traffic.after[entry]}",
-            "a flow waits only for earlier rows",
-            "order the rows so that what is waited for comes first",
-        )
+        received = f"row {traffic.after[entry]}"
+        rule = "a flow waits only for earlier rows"
+        remedy = "order the rows so that what is waited for comes first"
+        raise ParameterError(f"traffic row {waiting[entry]} after", received, rule, remedy)
     endless = np.isinf(traffic.payload_bytes[traffic.after])
     if np.any(endless):
         entry = int(np.argmax(endless))
-        raise ParameterError(
-            f"traffic row {waiting[entry]} after",
-            f"row {traffic.after[entry]}, which never ends",
-            "a flow waits only for flows that end",
-            "give that row a size",
-        )
+        received = f"row {traffic.after[entry]}, which never ends"
+        rule = "a flow waits only for flows that end"
+        raise ParameterError(f"traffic row {waiting[entry]} after", received, rule, "give that row a size")
 
 
 def _refuse(name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str, remedy: str) -> None:
@@ -287,12 +273,9 @@ def check_duration(duration_s: float) -> None:
 def check_flows(where: str, count: float) -> None:
     """Raises ``ParameterError`` for more than ``MOST_FLOWS``."""
     if count > MOST_FLOWS:
-        raise ParameterError(
-            where,
-            f"options that make {count:.3g} flows",
-            f"at most {MOST_FLOWS} are made at once",
-            "shorten the duration, or make larger and fewer flows",
-        )
+        rule = f"at most {MOST_FLOWS} are made at once"
+        remedy = "shorten the duration, or make larger and fewer flows"
+        raise ParameterError(where, f"options that make {count:.3g} flows", rule, remedy)
 
 
 def chosen_hosts(where: str, wanted: Sequence[int] | None, hosts: Hosts) -> NDArray[np.int64]:

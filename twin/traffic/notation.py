@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from twin.errors import ParameterError, check_not_negative
+from twin.errors import ParameterError, check_known, check_not_negative
 from twin.traffic.base import Hosts, Pattern, Seed, Traffic, check_duration, generator_of, inside
 from twin.traffic.patterns import AllToAll, ElephantsAndMice, Incast, Poisson, RingAllReduce
 from twin.traffic.sizes import SizeDistribution
@@ -157,10 +157,7 @@ def pattern(name: str, options: Mapping[str, object] | None = None, *, where: st
     Options are named as the fields of the pattern, ``_bytes`` and ``_s`` may be left out; values may be text
     with a unit. Raises ``ParameterError`` for an unknown name or option or a bad value.
     """
-    if name not in PATTERNS:
-        raise ParameterError(
-            f"{where} pattern", repr(name), f"known: {', '.join(PATTERNS)}", "choose one of them"
-        )
+    check_known(f"{where} pattern", name, PATTERNS)
     entry = PATTERNS[name]
     hints = get_type_hints(entry.build)
     given: dict[str, Any] = {}
@@ -237,12 +234,8 @@ def read_traffic(document: object, *, where: str = "traffic") -> Phases:
     elif isinstance(document, Sequence) and not isinstance(document, bytes):
         items = document
     else:
-        raise ParameterError(
-            where,
-            type(document).__name__,
-            "it is a line of text or a list of mappings",
-            "see docs/twin/traffic.md",
-        )
+        rule = "it is a line of text or a list of mappings"
+        raise ParameterError(where, type(document).__name__, rule, "see docs/twin/traffic.md")
     return Phases(tuple(_phase(item, f"{where}[{number}]") for number, item in enumerate(items)))
 
 

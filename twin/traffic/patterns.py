@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative, check_share
+from twin.errors import (
+    ParameterError,
+    check_above_zero,
+    check_count,
+    check_known,
+    check_not_negative,
+    check_share,
+)
 from twin.traffic.base import Hosts, Seed, Traffic, check_duration, check_flows, chosen_hosts, generator_of
 from twin.traffic.sizes import SizeDistribution
 
@@ -40,12 +47,8 @@ class Incast:
         check_above_zero("incast period_s", self.period_s)
         check_not_negative("incast jitter_s", self.jitter_s)
         if self.jitter_s > self.period_s:
-            raise ParameterError(
-                "incast jitter_s",
-                str(self.jitter_s),
-                f"a burst is over before the next, in period_s ({self.period_s})",
-                "lower it",
-            )
+            rule = f"a burst is over before the next, in period_s ({self.period_s})"
+            raise ParameterError("incast jitter_s", str(self.jitter_s), rule, "lower it")
         if self.receiver is not None:
             check_count("incast receiver", self.receiver, least=0)
 
@@ -54,12 +57,8 @@ class Incast:
         check_duration(duration_s)
         generator = generator_of(seed)
         if self.fan_in >= hosts.count:
-            raise ParameterError(
-                "incast fan_in",
-                str(self.fan_in),
-                f"{hosts.count} hosts have {hosts.count - 1} senders for a receiver",
-                "lower it",
-            )
+            rule = f"{hosts.count} hosts have {hosts.count - 1} senders for a receiver"
+            raise ParameterError("incast fan_in", str(self.fan_in), rule, "lower it")
         bursts = max(0, int(np.ceil((duration_s - self.jitter_s) / self.period_s)))
         check_flows("incast", bursts * hosts.count)
         if self.receiver is None:
@@ -102,12 +101,9 @@ class Poisson:
         senders = chosen_hosts("poisson senders", self.senders, hosts)
         receivers = chosen_hosts("poisson receivers", self.receivers, hosts)
         if len(receivers) == 1 and receivers[0] in senders:
-            raise ParameterError(
-                "poisson receivers",
-                f"only host {receivers[0]}, a sender too",
-                "every sender has a receiver other than itself",
-                "name another receiver or take it from the senders",
-            )
+            rule = "every sender has a receiver other than itself"
+            remedy = "name another receiver or take it from the senders"
+            raise ParameterError("poisson receivers", f"only host {receivers[0]}, a sender too", rule, remedy)
         sizes = self.sizes if self.largest_bytes is None else self.sizes.capped(self.largest_bytes)
         overhead = sizes.mean_packets(hosts.mtu_payload_bytes) * hosts.wire_overhead_bytes
         flows_per_s = len(senders) * self.load * hosts.nic_bytes_per_s / (sizes.mean_bytes + overhead)
@@ -171,12 +167,10 @@ class ElephantsAndMice:
         receivers = math.ceil(self.elephants / self.per_receiver)
         senders = hosts.count - receivers
         if senders < 1:
-            raise ParameterError(
-                "elephants-and-mice elephants",
-                f"{self.elephants}, {self.per_receiver} a receiver",
-                f"their receivers leave a sender among {hosts.count} hosts",
-                "take fewer, or more a receiver",
-            )
+            received = f"{self.elephants}, {self.per_receiver} a receiver"
+            rule = f"their receivers leave a sender among {hosts.count} hosts"
+            remedy = "take fewer, or more a receiver"
+            raise ParameterError("elephants-and-mice elephants", received, rule, remedy)
         order = generator.permutation(hosts.count)
         lane = np.arange(self.elephants)
         src, dst = order[receivers + lane % senders], order[lane // self.per_receiver]
@@ -216,10 +210,7 @@ class _Collective:
     def __post_init__(self) -> None:
         if self.group_size is not None:
             check_count("collective group_size", self.group_size, least=2)
-        if self.placement not in ("packed", "spread"):
-            raise ParameterError(
-                "collective placement", repr(self.placement), "known: packed, spread", "choose one of them"
-            )
+        check_known("collective placement", self.placement, ("packed", "spread"))
         check_not_negative("collective compute_s", self.compute_s)
         check_not_negative("collective compute_jitter", self.compute_jitter)
         if self.compute_jitter > 1:
@@ -328,10 +319,7 @@ class AllToAll(_Collective):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_above_zero("all-to-all each_bytes", self.each_bytes)
-        if self.schedule not in ("together", "rounds"):
-            raise ParameterError(
-                "all-to-all schedule", repr(self.schedule), "known: together, rounds", "choose one of them"
-            )
+        check_known("all-to-all schedule", self.schedule, ("together", "rounds"))
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
         """All messages of all iterations, each with a ``start_s`` of 0."""

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.errors import ParameterError, check_above_zero, check_count
+from twin.errors import ParameterError, check_above_zero, check_count, check_known
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,16 @@ class SizeDistribution:
             )
         for index, (low, high) in enumerate(pairwise(self.points)):
             if not (high[0] >= low[0] >= 0 and high[1] > low[1] and math.isfinite(high[0])):
-                raise ParameterError(
-                    f"{at} points[{index + 1}]",
-                    f"{high} after {low}",
-                    "sizes never fall, shares always rise",
-                    "correct or drop it",
-                )
+                rule = "sizes never fall, shares always rise"
+                remedy = "correct or drop it"
+                raise ParameterError(f"{at} points[{index + 1}]", f"{high} after {low}", rule, remedy)
         if not sizes[-1] > 0:
             raise ParameterError(at, "no size above 0", "a flow carries bytes", "give sizes in bytes")
 
     @classmethod
     def named(cls, name: str) -> SizeDistribution:
         """The distribution of that name in ``PUBLISHED``; raises ``ParameterError``."""
-        if name not in PUBLISHED:
-            raise ParameterError("sizes", repr(name), f"known: {', '.join(PUBLISHED)}", "choose one of them")
+        check_known("sizes", name, PUBLISHED)
         return PUBLISHED[name]
 
     @classmethod

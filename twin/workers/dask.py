@@ -190,30 +190,24 @@ class DaskWorkers:
                     yield number, answer
         except KilledWorker as error:
             self._leave(connection)
-            raise SearchError(
-                "tuning round",
-                f"a batch lost with each of {error.allowed_failures + 1} workers",
-                "worker processes must live to the end of their batch",
-                "look in the workers' logs for an out-of-memory kill, and give them more memory",
-            ) from error
+            received = f"a batch lost with each of {error.allowed_failures + 1} workers"
+            rule = "worker processes must live to the end of their batch"
+            remedy = "look in the workers' logs for an out-of-memory kill, and give them more memory"
+            raise SearchError("tuning round", received, rule, remedy) from error
         except (FutureCancelledError, CancelledError, CommClosedError):
             self._leave(connection)
         except (JoblibTimeoutError, TimeoutError) as error:
             self._leave(connection)
-            raise SearchError(
-                f"dask scheduler {self._scheduler}",
-                f"no batch for {self._silence_s:g} s",
-                "workers answer every now and then (search.dask_silence_s)",
-                "check that workers run, and look in their logs",
-            ) from error
+            received = f"no batch for {self._silence_s:g} s"
+            rule = "workers answer every now and then (search.dask_silence_s)"
+            remedy = "check that workers run, and look in their logs"
+            raise SearchError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
         except Exception as error:
             self._leave(connection)
-            raise SearchError(
-                f"dask scheduler {self._scheduler}",
-                f"{type(error).__name__}: {error}",
-                "scheduler and workers run batches",
-                "start them from the service's own image, and look in their logs",
-            ) from error
+            received = f"{type(error).__name__}: {error}"
+            rule = "scheduler and workers run batches"
+            remedy = "start them from the service's own image, and look in their logs"
+            raise SearchError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
 
 
 def run_there(

@@ -173,12 +173,9 @@ class Connection:
         }
         fit = {address: count for address, count in threads.items() if address not in refused}
         if not fit:
-            raise SearchError(
-                f"dask scheduler {self._scheduler}",
-                next(iter(refused.values())),
-                f"results are the same only where workers run what the service runs, {own_stamp()}",
-                "start workers and scheduler from the service's own image",
-            )
+            rule = f"results are the same only where workers run what the service runs, {own_stamp()}"
+            remedy = "start workers and scheduler from the service's own image"
+            raise SearchError(f"dask scheduler {self._scheduler}", next(iter(refused.values())), rule, remedy)
         return Crew(fit, refused)
 
     def send(self, file: Path, to: Crew) -> Any:
@@ -240,12 +237,10 @@ class Connection:
         except (OSError, RuntimeError) as error:
             raise LostError(*self._unreachable(error)) from error
         except Exception as error:  # of the scheduler, such as for a worker that has left
-            raise LostError(
-                f"dask scheduler {self._scheduler}",
-                f"{type(error).__name__}: {error}",
-                "a round needs a scheduler that knows its workers",
-                "look in its log and in the workers'; the next round tries again",
-            ) from error
+            received = f"{type(error).__name__}: {error}"
+            rule = "a round needs a scheduler that knows its workers"
+            remedy = "look in its log and in the workers'; the next round tries again"
+            raise LostError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
         return found
 
     def _unreachable(self, error: Exception) -> tuple[str, str, str, str]:

@@ -175,12 +175,10 @@ def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]
             return
         attempt(left)
     if left:
-        raise SearchError(
-            "tuning round",
-            f"{len(left)} of {len(tasks)} batches lost in {most} attempts",
-            "worker processes must live to the end of their batch",
-            "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again",
-        )
+        received = f"{len(left)} of {len(tasks)} batches lost in {most} attempts"
+        rule = "worker processes must live to the end of their batch"
+        remedy = "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again"
+        raise SearchError("tuning round", received, rule, remedy)
 
 
 def enter_answers(
@@ -245,20 +243,14 @@ def answering(engine: str) -> Iterator[Engine]:
     except TwinError:
         raise
     except MemoryError as error:
-        raise SearchError(
-            f"engine {engine}",
-            f"no memory left: {error}",
-            "a worker holds a whole moment of the fabric's traffic",
-            "use fewer workers, shorter moments (tuning.moment_s), or a machine with more memory",
-        ) from error
+        rule = "a worker holds a whole moment of the fabric's traffic"
+        remedy = "use fewer workers, shorter moments (tuning.moment_s), or a machine with more memory"
+        raise SearchError(f"engine {engine}", f"no memory left: {error}", rule, remedy) from error
     except Exception as error:
         # Converted in the worker: the original exception may not pickle.
-        raise SearchError(
-            f"engine {engine}",
-            f"{type(error).__name__}: {error}",
-            "an engine answers with a status and never raises",
-            "report it with the scenario, or choose another engine",
-        ) from error
+        rule = "an engine answers with a status and never raises"
+        remedy = "report it with the scenario, or choose another engine"
+        raise SearchError(f"engine {engine}", f"{type(error).__name__}: {error}", rule, remedy) from error
 
 
 @contextmanager
@@ -356,21 +348,14 @@ class ReservedWorker:
                 self._forget(process)
                 continue
             except ShutdownExecutorError as error:
-                raise SearchError(
-                    "prediction",
-                    None,
-                    "its worker process was closed before it ended",
-                    "ask again",
-                ) from error
+                rule = "its worker process was closed before it ended"
+                raise SearchError("prediction", None, rule, "ask again") from error
             if isinstance(answer, TwinError):
                 raise answer
             return answer
-        raise SearchError(
-            "prediction",
-            f"a worker process that died {self._retries + 1} times",
-            "worker processes must live to the end of their job",
-            "look for an out-of-memory kill, ask for less, and ask again",
-        )
+        rule = "worker processes must live to the end of their job"
+        remedy = "look for an out-of-memory kill, ask for less, and ask again"
+        raise SearchError("prediction", f"a worker process that died {self._retries + 1} times", rule, remedy)
 
     def _started(self) -> ProcessPoolExecutor:
         with self._lock:

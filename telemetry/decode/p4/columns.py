@@ -42,7 +42,6 @@ class Payloads:
         return self.column(offset, f">u{width}").astype(f"=u{width}")
 
     def take(self, rows: NDArray[np.int64]) -> Payloads:
-        """A copy of these payloads."""
         every = np.frombuffer(self.buffer, np.uint8).reshape(self.count, self.length)
         return Payloads(every[rows].tobytes(), len(rows), self.length)
 

@@ -220,7 +220,6 @@ class NameTable(Generic[Name]):
         self._names, self._all = [], ()
 
     def numbers(self, words: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
-        """The number of every row, valid until ``forget``."""
         if self.is_full:
             self.forget()
         return self._rows.numbers(words)

@@ -149,7 +149,6 @@ def _instructions(time_width: int) -> list[tuple[str, int]]:
 
 
 def moved(hop: HopLayout, by: int) -> HopLayout:
-    """The layout shifted by ``by`` bytes."""
     return HopLayout(
         **{name: at + by for name in PLACES if (at := getattr(hop, name)) != NOWHERE},
         time_width=hop.time_width,

@@ -8,8 +8,10 @@ import pytest
 from tests.unit.twin.packet.by_hand import Hand
 from tests.unit.twin.packet.plans import (
     NEVER,
+    active_flows,
     check_books,
     check_silence,
+    inside_bytes,
     joined,
     line,
     port_between,
@@ -115,7 +117,7 @@ def test_timeouts_go_on_while_a_host_is_cut_off_and_all_ends_once_it_is_back() -
     measured = fabric.measured()
     assert measured.retransmissions > 20
     assert measured.dropped_packets[to_h1] > 0
-    assert fabric.inside_bytes() == 0 or fabric.active_flows == 2
+    assert inside_bytes(fabric) == 0 or active_flows(fabric) == 2
     fabric.restore_link(to_h1)
     over = fabric.advance(3e-3).completions
     assert sorted(over.flow.tolist()) == [0, 1]

@@ -10,7 +10,15 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.packet.by_hand import Hand
-from tests.unit.twin.packet.plans import NEVER, check_books, check_silence, port_between, running, star
+from tests.unit.twin.packet.plans import (
+    NEVER,
+    active_flows,
+    check_books,
+    check_silence,
+    port_between,
+    running,
+    star,
+)
 from twin.packet._switch import admit, may_resume, must_pause, release, threshold
 from twin.packet.fabric import Fabric
 from twin.packet.plan import HEADROOM_PACKETS
@@ -167,7 +175,7 @@ def test_pauses_stop_the_senders_and_their_time_is_counted() -> None:
     nics = [port_between(fabric.plan, f"h{n}", "s") for n in (1, 2, 3)]
     paused_s, seen = np.zeros(len(fabric.plan.ports)), 0
     step_s, k = 2e-7, 0
-    while fabric.active_flows or k == 0:
+    while active_flows(fabric) or k == 0:
         k += 1
         fabric.advance(k * step_s)
         state = fabric._state.ports["paused"] == 1
