@@ -97,7 +97,6 @@ def amount(value: float) -> str:
 
 
 def table(results: dict[str, tuple[list[Figure], str]]) -> Table:
-    """All figures as one table."""
     grid = Table(title="bench", title_justify="left")
     for heading in ("module", "figure"):
         grid.add_column(heading)

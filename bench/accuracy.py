@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from bench.figure import Figure
+from bench.figure import Figure, write
 from bench.search import INCUMBENT, scenario_from_reports
 from telemetry.topology import GBPS
 from twin.engine import Engine, engine
@@ -34,7 +34,6 @@ from twin.watermark import Watermark
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "tests" / "data" / "reference"
-OUT = ROOT / "bench" / "out" / "accuracy.json"
 
 PROBLEMS = ("websearch-16", "websearch-16-shallow", "steady-64", "parking-lot", "incast-64")
 TIERED = ("incast-burst-leafspine", "ring-allreduce-mixed")  # leaf and spine, uplinks faster than NICs
@@ -86,14 +85,12 @@ class Cell:
 
     @property
     def ratio_met(self) -> bool:
-        """Whether the median ratio is inside its goal."""
         if self.figure == "pause":
             return 1 / self.ratio_goal <= self.ratio <= self.ratio_goal
         return abs(self.ratio - 1.0) <= self.ratio_goal
 
     @property
     def rank_met(self) -> bool:
-        """Whether the order agrees as well as it should."""
         return self.rank_goal is None or self.rank >= self.rank_goal
 
 
@@ -184,7 +181,6 @@ def _missing(where: str, key: str) -> Any:
 
 @cache
 def scenario(name: str) -> Scenario:
-    """The reference problem of that name."""
     return load_scenario(REFERENCE / f"{name}.scenario.json")
 
 
@@ -196,7 +192,6 @@ def truth(name: str) -> tuple[Prediction, ...]:
 
 
 def predicted(name: str, by: Engine, seed: int = 1) -> list[Prediction]:
-    """One engine's predictions of the truth's watermarks."""
     return by.predict(scenario(name), [row.watermark for row in truth(name)], seed=seed)
 
 
@@ -253,24 +248,23 @@ def seeds_agree(name: str, figure: str, by: Engine, seeds: Sequence[int] = (1, 2
     return [order_agreement(a, b) for a, b in combinations(runs, 2)]
 
 
-def run() -> dict[str, Any]:
-    """Everything measured, as one document."""
+def run() -> tuple[dict[str, Any], dict[str, list[Cell]]]:
+    """Everything measured, and the cells by engine."""
     replay, fluid = engine("replay"), engine("fluid")
     compared: dict[str, list[Cell]] = {"replay": [], "fluid": []}
     for name in (*PROBLEMS, *TIERED):
         compared["replay"] += cells(name, predicted(name, replay))
         compared["fluid"] += cells(name, predicted(name, fluid))
-    return {
-        "cells": {by: [asdict(one) for one in found] for by, found in compared.items()},
+    found = {
+        "cells": {by: [asdict(one) for one in of_it] for by, of_it in compared.items()},
         "from_reports": incumbent_from_reports(replay),
         "parking_lot_goodput_between_seeds": seeds_agree("parking-lot", "goodput", replay),
-        "_cells": compared,
     }
+    write("accuracy", found)
+    return found, compared
 
 
-def tables(found: Mapping[str, Any]) -> list[Table]:
-    """The document as Markdown tables."""
-    compared: Mapping[str, list[Cell]] = found["_cells"]
+def tables(found: Mapping[str, Any], compared: Mapping[str, list[Cell]]) -> list[Table]:
     other = {(one.problem, one.figure): one for one in compared["fluid"]}
     accuracy = markdown(
         "problem", "figure", "replay ÷ truth", "lowest to highest", "rank", "needed", "met", "truth spreads",
@@ -291,24 +285,10 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of ``make bench``; writes the whole document beside them."""
-    found = run()
-    _write(found)
-    compared: list[Cell] = found["_cells"]["replay"]
+    found, cells_by = run()
+    compared = cells_by["replay"]
     for name in (*PROBLEMS, *TIERED):
-        own = [one for one in compared if one.problem == name]
-        worst = max((one for one in own if one.figure != "pause"), key=lambda one: abs(one.ratio - 1.0))
-        yield Figure(
-            f"replay, {name}: worst median ratio to the packets", abs(worst.ratio - 1.0) * 100, "% off",
-            goal=RATIO_GOAL * 100,
-            note=f"{worst.figure}; " + ", ".join(f"{o.figure} {o.ratio:.2f}" for o in own),
-        )  # fmt: skip
-        ranked = [one for one in own if one.rank_goal is not None]
-        low = min(ranked, key=lambda one: one.rank - (one.rank_goal or 0.0))
-        yield Figure(
-            f"replay, {name}: order of the watermarks", low.rank, "rank", goal=low.rank_goal, better="higher",
-            note=f"{low.figure}; " + ", ".join(f"{o.figure} {o.rank:.2f}" for o in ranked),
-        )  # fmt: skip
+        yield from agreement(f"replay, {name}", "packets", [one for one in compared if one.problem == name])
     [pause] = [one for one in compared if one.figure == "pause"]
     yield Figure(
         f"replay, {PAUSING}: pause time ÷ the packets'", max(pause.ratio, 1 / pause.ratio), "×",
@@ -321,26 +301,32 @@ def measure() -> Iterable[Figure]:
         )  # fmt: skip
 
 
+def agreement(who: str, truth_is: str, own: Sequence[Cell]) -> Iterable[Figure]:
+    """The worst of the ratios held to ``RATIO_GOAL``, and of the orders."""
+    worst = max((o for o in own if o.ratio_goal == RATIO_GOAL), key=lambda one: abs(one.ratio - 1.0))
+    yield Figure(
+        f"{who}: worst median ratio to the {truth_is}", abs(worst.ratio - 1.0) * 100, "% off",
+        goal=RATIO_GOAL * 100, note=f"{worst.figure}; " + ", ".join(f"{o.figure} {o.ratio:.3f}" for o in own),
+    )  # fmt: skip
+    ranked = [one for one in own if one.rank_goal is not None]
+    low = min(ranked, key=lambda one: one.rank - (one.rank_goal or 0.0))
+    yield Figure(
+        f"{who}: order of the watermarks", low.rank, "rank", goal=low.rank_goal, better="higher",
+        note=f"{low.figure}; " + ", ".join(f"{o.figure} {o.rank:.3f}" for o in ranked),
+    )  # fmt: skip
+
+
 def main() -> None:
-    """Prints the tables."""
-    found = run()
-    _write(found)
+    found, compared = run()
     console = Console(width=200)
-    for table in tables(found):
+    for table in tables(found, compared):
         console.print(table)
     between = ", ".join(f"{one:.2f}" for one in found["parking_lot_goodput_between_seeds"])
     console.print(f"parking-lot goodput, order between the engine's own seeds: {between}", highlight=False)
 
 
 def markdown(*columns: str) -> Table:
-    """An empty table that prints as Markdown."""
     return Table(*columns, box=box.MARKDOWN, pad_edge=True)
-
-
-def _write(found: Mapping[str, Any]) -> None:
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    document = {key: value for key, value in found.items() if not key.startswith("_")}
-    OUT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

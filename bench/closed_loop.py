@@ -124,7 +124,6 @@ def measure() -> Iterable[Figure]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measures the seeds given, or all."""
     plan = ALIKE if "--alike" in arguments else FULL
     seeds = [int(one) for one in arguments if one != "--alike"]
     print(json.dumps(run(seeds or SEEDS, plan), indent=2))

@@ -88,7 +88,6 @@ def measure() -> Iterable[Figure]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measures with as many candidates as are given."""
     print(json.dumps(measured(int(arguments[0]) if arguments else CANDIDATES), indent=2))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,9 @@ class Figure:
         if math.isnan(self.value):
             return False
         return self.value <= self.goal if self.better == "lower" else self.value >= self.goal
+
+
+def write(name: str, document: Any) -> None:
+    path = Path(__file__).resolve().parent / "out" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")

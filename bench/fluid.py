@@ -11,7 +11,6 @@ returning to Python. ddeint (SciPy's integrators in Python) is measured on the f
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import time
 import warnings
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.figure import Figure
+from bench.figure import Figure, write
 from twin.fluid.model import FluidEngine
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
@@ -31,7 +30,6 @@ from twin.watermark import Watermark
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "tests" / "data" / "reference" / "published-2flow.scenario.json"
-OUT = ROOT / "bench" / "out" / "fluid.json"
 
 WATERMARK = Watermark(5_000, 200_000, 0.1)
 BATCH = 32
@@ -157,7 +155,6 @@ def ddeint_run(watermark: Watermark, duration_s: float) -> Floats:
 
 
 def run() -> dict[str, Any]:
-    """Everything measured, as one document."""
     warnings.simplefilter("ignore")
     scenario = load_scenario(REFERENCE)
     duration_s = scenario.duration_s
@@ -215,10 +212,8 @@ def run() -> dict[str, Any]:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of ``make bench``; writes the whole document beside them."""
     found = run()
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(found, indent=1), "utf-8")
+    write("fluid", found)
     mine, ratios = found["ours"], found["ratios"]
     error = mine["errors"]
     yield Figure(
@@ -237,14 +232,3 @@ def measure() -> Iterable[Figure]:
         "fluid against ddeint", ratios["ddeint"], "×", goal=5000, better="higher",
         note=f"ddeint over {found['ddeint']['horizon_s'] * 1e3:g} ms, scaled to 50 ms",
     )  # fmt: skip
-
-
-def main() -> None:
-    """Prints the figures."""
-    for figure in measure():
-        goal = "" if figure.goal is None else f"  goal {figure.goal:g}"
-        print(f"{figure.name:52s} {figure.value:10.3f} {figure.unit}{goal}  {figure.note}")
-
-
-if __name__ == "__main__":
-    main()

@@ -124,7 +124,6 @@ def thinned(name: str, seeds: Sequence[int] = THINNING_SEEDS) -> list[Thinned]:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of ``make bench``."""
     for name in SAMPLED:
         for one in against_truth(name):
             yield Figure(
@@ -141,7 +140,6 @@ def measure() -> Iterable[Figure]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Prints the tables."""
     console = Console(width=160)
     truths = Table(
         "problem", "figure", "reports ÷ truth", "lowest to highest", "rank", box=box.MARKDOWN, pad_edge=True

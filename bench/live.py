@@ -200,7 +200,6 @@ def judged(name: str, workers: Workers) -> Judged:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of ``make bench``."""
     workers = make_workers(2)
     found = [judged(name, workers) for name in TRAFFIC]
     for name, one in zip(TRAFFIC, found, strict=True):
@@ -221,7 +220,6 @@ def measure() -> Iterable[Figure]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Prints the table."""
     table = Table(
         "traffic", "recommended", "predicted", "by packets", "best static", "its gain", box=box.MARKDOWN
     )

@@ -1,7 +1,7 @@
 """The packet engine: what a packet-hop costs, how that compares with the other simulator, how much memory a
 large fabric takes, and how close the answers come to the reference truths.
 
-``python -m bench.packet`` prints a table and writes ``bench/out/packet.json``. Times are of one thread alone,
+Times are of one thread alone,
 warm. The other simulator's time is what the truth files recorded (``simulator_wall_s``) on its own machine.
 """
 
@@ -12,16 +12,15 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench import accuracy
 from bench.accuracy import Cell
-from bench.figure import Figure
+from bench.figure import Figure, write
 from telemetry.topology import leaf_spine
 from twin.dcqcn import PAPER
 from twin.packet.fabric import Fabric
@@ -34,7 +33,6 @@ from twin.traffic.patterns import Poisson
 from twin.traffic.sizes import SizeDistribution
 from twin.watermark import Watermark
 
-OUT = Path(__file__).resolve().parent / "out" / "packet.json"
 TIMED_ROWS = (0, 20, 40)  # watermarks of each problem's truth
 REPEATS = 3
 HOPS_GOAL, FASTER_GOAL = 5e6, 10.0
@@ -86,7 +84,6 @@ def large(uplink_gbps: float) -> dict[str, float]:
 
 
 def large_here(uplink_gbps: float) -> dict[str, float]:
-    """See ``large``."""
     plan = FabricPlan(ports=leaf_spine(12, 6, 24, uplink_gbps=uplink_gbps).ports, dcqcn=PAPER)
     hosts = Hosts(
         count=len(plan.hosts),
@@ -130,7 +127,6 @@ def cells(name: str, predictions: Sequence[Prediction]) -> list[Cell]:
 
 
 def run() -> dict[str, Any]:
-    """Everything measured, as one document."""
     by = PacketEngine()
     compared: dict[str, list[Cell]] = {"as given": [], "at the truths' rate": []}
     for name in accuracy.PROBLEMS:
@@ -146,10 +142,8 @@ def run() -> dict[str, Any]:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of ``make bench``; writes the whole document beside them."""
     found = run()
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    write("packet", found)
     for one in (Timing(**row) for row in found["timings"]):
         yield Figure(
             f"packet, {one.problem}: packet-hops a second", one.hops / one.seconds / 1e6, "million/s",
@@ -171,34 +165,7 @@ def measure() -> Iterable[Figure]:
             f"packet, 288 hosts, {uplinks}: memory", row["memory_mb"], "MB", goal=LARGE_MEMORY_GOAL_MB
         )  # fmt: skip
     for how, rows in found["cells"].items():
-        yield from _agreement(how, [Cell(**row) for row in rows])
-
-
-def _agreement(how: str, compared: Sequence[Cell]) -> Iterable[Figure]:
-    by_problem: Mapping[str, list[Cell]] = {
-        name: [one for one in compared if one.problem == name] for name in accuracy.PROBLEMS
-    }
-    for name, own in by_problem.items():
-        worst = max(own, key=lambda one: abs(one.ratio - 1.0))
-        yield Figure(
-            f"packet, {name}, {how}: worst median ratio to the truth", abs(worst.ratio - 1.0) * 100, "% off",
-            goal=RATIO_GOAL * 100,
-            note=f"{worst.figure}; " + ", ".join(f"{o.figure} {o.ratio:.3f}" for o in own),
-        )  # fmt: skip
-        ranked = [one for one in own if one.rank_goal is not None]
-        low = min(ranked, key=lambda one: one.rank - (one.rank_goal or 0.0))
-        yield Figure(
-            f"packet, {name}, {how}: order of the watermarks", low.rank, "rank", goal=low.rank_goal,
-            better="higher", note=f"{low.figure}; " + ", ".join(f"{o.figure} {o.rank:.3f}" for o in ranked),
-        )  # fmt: skip
-
-
-def main() -> None:
-    """Prints the figures."""
-    for figure in measure():
-        goal = "" if figure.goal is None else f"  goal {figure.goal:g}"
-        print(f"{figure.name:75s} {figure.value:8.2f} {figure.unit}{goal}  {figure.note}")
-
-
-if __name__ == "__main__":
-    main()
+        compared = [Cell(**row) for row in rows]
+        for name in accuracy.PROBLEMS:
+            own = [one for one in compared if one.problem == name]
+            yield from accuracy.agreement(f"packet, {name}, {how}", "truth", own)

@@ -101,12 +101,10 @@ def changing_run(plan: DemoPlan, seed: int, name: str, begins: Sequence[tuple[fl
 
 
 def static_run(plan: DemoPlan, seed: int, watermark: Watermark) -> Run:
-    """The whole traffic under one setting."""
     return changing_run(plan, seed, str(watermark), [(0.0, watermark)])
 
 
 def static_runs(plan: DemoPlan, seed: int, statics: Sequence[Watermark] = STATICS) -> list[Run]:
-    """The whole traffic under each setting, in their order."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(partial(static_run, plan, seed), statics))
 
@@ -137,7 +135,6 @@ def one_interval_late(plan: DemoPlan, seed: int, best: Sequence[Watermark]) -> R
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the table of one seed."""
     plan, seed = FULL, int(arguments[0]) if arguments else 1
     runs = static_runs(plan, seed)
     gains = [by_phase(plan, runs[0], run) for run in runs]

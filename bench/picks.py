@@ -32,7 +32,6 @@ MEAN_GOAL, WORST_GOAL, RANK_GOAL = 0.02, 0.06, 0.95
 
 @cache
 def runs(name: str, by: str, seed: int) -> tuple[Prediction, ...]:
-    """One engine's predictions of the truth's watermarks."""
     watermarks = [one.watermark for one in truth(name)]
     return tuple(engine(by).predict(scenario(name), watermarks, seed=seed))
 
@@ -141,7 +140,6 @@ def rows(names: Iterable[str] = PROBLEMS) -> list[dict[str, object]]:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of ``make bench``."""
     found = rows()
     for key, who in (("lost", "replay"), ("lost_twice", "replay, then packet")):
         values = [float(str(row[key])) for row in found]
@@ -155,7 +153,6 @@ def measure() -> Iterable[Figure]:
 
 
 def main() -> None:
-    """Prints the table."""
     table = markdown(
         "problem", "policy", "judged by", "picked", "lost", "with a second opinion", "lost",
         "vendor default loses", "range", "rank of two engines",

@@ -40,7 +40,6 @@ class Ran:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures for ``python -m bench``."""
     with tempfile.TemporaryDirectory(prefix="ecntwin-") as folder:
         fabric = SonicFabric(Path(folder), SWITCHES, ports=PORTS)
         try:

@@ -93,7 +93,6 @@ def run(
 
 
 def measure() -> Iterable[Figure]:
-    """The round's figures for the table."""
     reviewed = run(settings=SearchSettings())
     measured = run()
     yield Figure(

@@ -110,7 +110,6 @@ def run(given: argparse.Namespace, console: Console) -> None:
 
 
 def show(folder: Path, console: Console, *, markdown: bool) -> None:
-    """Prints the tables of a folder."""
     standings = Standings(folder, rows_of(folder))
     for table in (regret_table, conduct_table, trying_table):
         console.print(table(standings, markdown=markdown))

@@ -186,12 +186,9 @@ class _Run:
         self._decide_s += took_s
         self._slowest_s = max(self._slowest_s, took_s)
         if len(settings.watermarks) != len(self._running):
-            raise ParameterError(
-                f"settings of {type(self._tuner).__name__}",
-                f"{len(settings.watermarks)} watermarks",
-                f"the fabric has {len(self._running)} queues",
-                "give one a queue",
-            )
+            where = f"settings of {type(self._tuner).__name__}"
+            rule = f"the fabric has {len(self._running)} queues"
+            raise ParameterError(where, f"{len(settings.watermarks)} watermarks", rule, "give one a queue")
         return settings
 
     def _apply(self, settings: Settings) -> None:

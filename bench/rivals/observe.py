@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.rivals.tuner import FabricFacts, Floats, Looks, Seen, SeenFlows
 from twin.dcqcn import DcqcnParams
-from twin.errors import ParameterError
+from twin.errors import check_known
 from twin.packet.fabric import Fabric
 from twin.packet.results import Measured, Samples
 from twin.scenario import reverse_ports
@@ -48,8 +48,7 @@ BUDGETS: Mapping[str, Budget] = MappingProxyType(
 
 def budget_named(name: str) -> Budget:
     """Raises ``ParameterError`` for an unknown one."""
-    if name not in BUDGETS:
-        raise ParameterError("budget", repr(name), f"known: {', '.join(BUDGETS)}", "choose one of them")
+    check_known("budget", name, BUDGETS)
     return BUDGETS[name]
 
 

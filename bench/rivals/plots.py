@@ -85,12 +85,9 @@ def over_time_of(standings: Standings, scenario: str, chosen: Sequence[str] | No
     if chosen is not None:
         wanted = [pair for pair in there if {pair[0], named(*pair, at="@")} & set(chosen)]
         if not wanted or len(wanted) > _MOST_OVER_TIME:
-            raise ParameterError(
-                "--tuners",
-                ",".join(chosen),
-                f"{len(wanted)} of them are in {scenario}, and 1 to {_MOST_OVER_TIME} can be told apart",
-                f"choose from {', '.join(named(*pair, at='@') for pair in there)}",
-            )
+            rule = f"{len(wanted)} of them are in {scenario}, and 1 to {_MOST_OVER_TIME} can be told apart"
+            remedy = f"choose from {', '.join(named(*pair, at='@') for pair in there)}"
+            raise ParameterError("--tuners", ",".join(chosen), rule, remedy)
         return wanted
     fixed = [pair for pair in there if pair[0] in _COLOURS]
     others = [pair for pair in there if pair[0] not in _COLOURS and pair[1] != NO_BUDGET]

@@ -80,7 +80,6 @@ def weight(key: Key) -> float:
 
 
 def run_one(key: Key, commit: str) -> tuple[Row, Played]:
-    """One result."""
     begun_s = time.perf_counter()
     played = play(scenario_named(key.scenario), tuner_named(key.tuner), key.seed, budget_named(key.budget))
     return Row.of(key, played, commit=commit, wall_s=time.perf_counter() - begun_s), played
@@ -97,12 +96,8 @@ def run_all(keys: Iterable[Key], commit: str, *, at_once: int) -> Iterator[tuple
         for done in as_completed([pool.submit(run_one, key, commit) for key in keys]):
             yield done.result()
     except BrokenProcessPool:
-        raise ParameterError(
-            "run",
-            "a process that died",
-            "results until then are kept",
-            "run it again, with a lower --jobs if memory was short",
-        ) from None
+        remedy = "run it again, with a lower --jobs if memory was short"
+        raise ParameterError("run", "a process that died", "results until then are kept", remedy) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -14,7 +14,7 @@ from lab.demo.plan import Phase
 from lab.setup import LeafSpine
 from telemetry.topology import GBPS, Host, Link, Topology
 from twin.dcqcn import preset
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_known
 from twin.packet import layout
 from twin.packet.plan import FabricPlan
 from twin.traffic.base import Hosts, Traffic
@@ -220,17 +220,12 @@ FULL = (
 def scenario_named(name: str) -> Scenario:
     """A scenario, perhaps with variants behind ``+``; raises ``ParameterError`` for an unknown one."""
     base, *variants = name.split("+")
-    if base not in SCENARIOS:
-        raise ParameterError("scenario", repr(base), f"known: {', '.join(SCENARIOS)}", "choose one of them")
+    check_known("scenario", base, SCENARIOS)
     found = SCENARIOS[base]
     for variant in variants:
         if variant not in VARIANTS:
-            raise ParameterError(
-                f"scenario {base}",
-                f"variant {variant!r}",
-                f"known: {', '.join(VARIANTS)}",
-                "choose one of them",
-            )
+            rule = f"known: {', '.join(VARIANTS)}"
+            raise ParameterError(f"scenario {base}", f"variant {variant!r}", rule, "choose one of them")
         found = VARIANTS[variant](found)
     return replace(found, name=name)
 
@@ -251,12 +246,10 @@ def check_memory(scenarios: Iterable[Scenario], seed: int, *, at_once: int, free
     for one in scenarios:
         needed = memory_bytes(one, seed) * at_once
         if needed > free_bytes:
-            raise ParameterError(
-                f"scenario {one.name}",
-                f"about {needed / 1e9:.3g} GB for {at_once} at once",
-                f"{free_bytes / 1e9:.3g} GB are free",
-                "leave it out, shorten it, or run fewer at once",
-            )
+            received = f"about {needed / 1e9:.3g} GB for {at_once} at once"
+            rule = f"{free_bytes / 1e9:.3g} GB are free"
+            remedy = "leave it out, shorten it, or run fewer at once"
+            raise ParameterError(f"scenario {one.name}", received, rule, remedy)
 
 
 def free_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> float:

@@ -124,7 +124,6 @@ class Standings:
         ]
 
     def slices(self, key: Key) -> Slices:
-        """The milliseconds of a result."""
         if key not in self._slices:
             self._slices[key] = slices_of(self.folder, key)
         return self._slices[key]
@@ -148,12 +147,9 @@ class Standings:
         statics = self._statics(row.scenario, row.seed)
         beside = self._rows.get(Key(row.scenario, INCUMBENT, "none", row.seed))
         if not statics or beside is None:
-            raise ParameterError(
-                f"results of {row.scenario}, seed {row.seed}",
-                None,
-                "regret needs the oracle's statics and the incumbent, which are not all there yet",
-                "let the run go on",
-            )
+            rule = "regret needs the oracle's statics and the incumbent, which are not all there yet"
+            remedy = "let the run go on"
+            raise ParameterError(f"results of {row.scenario}, seed {row.seed}", None, rule, remedy)
         own, incumbent = self.slices(row.key), self.slices(beside.key)
         best = self._best(row.scenario, row.seed)
         exploring = own.exploring > 0

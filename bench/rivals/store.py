@@ -20,8 +20,6 @@ from twin.errors import ParameterError
 
 
 class Key(NamedTuple):
-    """One result."""
-
     scenario: str
     tuner: str
     budget: str
@@ -33,7 +31,7 @@ class Key(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Of its milliseconds."""
+        """The name of the file of its milliseconds."""
         return re.sub(r"[^\w.+@-]", "_", "@".join(map(str, self))) + ".npz"
 
 
@@ -152,12 +150,9 @@ class Store:
             found = json.loads(about.read_text("utf-8"))
             for name, what in (("commit", commit), ("seeds", list(seeds))):
                 if found[name] != what:
-                    raise ParameterError(
-                        f"results in {folder.name}",
-                        f"{name} {_listed(what)}",
-                        f"they are of {name} {_listed(found[name])}, and a run goes on with the same",
-                        "name another folder with --into, or go back to that",
-                    )
+                    rule = f"they are of {name} {_listed(found[name])}, and a run goes on with the same"
+                    remedy = "name another folder with --into, or go back to that"
+                    raise ParameterError(f"results in {folder.name}", f"{name} {_listed(what)}", rule, remedy)
         (folder / "milliseconds").mkdir(parents=True, exist_ok=True)
         if not about.exists():
             about.write_text(json.dumps(given) + "\n", "utf-8")
@@ -210,7 +205,6 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def slices_of(folder: Path, key: Key) -> Slices:
-    """The milliseconds of a result."""
     with np.load(folder / "milliseconds" / key.file) as held:
         return Slices(**{one.name: held[one.name] for one in fields(Slices)})
 
@@ -224,7 +218,6 @@ class Changes(NamedTuple):
 
 
 def changes_of(folder: Path, key: Key) -> Changes:
-    """Every change of a watermark."""
     with np.load(folder / "milliseconds" / key.file) as held:
         return Changes(*(held[f"change_{name}"] for name in Changes._fields))
 

@@ -115,7 +115,6 @@ def threshold_bytes(watermark: Watermark) -> float:
 
 
 def used(depth_bytes: float) -> float:
-    """The share of the line used."""
     return depth_bytes / (depth_bytes + HALF_USED_BYTES)
 
 

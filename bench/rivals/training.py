@@ -186,7 +186,6 @@ def train(given: argparse.Namespace, console: Console, *, commit: str, default_f
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command ``train``."""
     training = commands.add_parser("train", help="train a learner, or go on with its training")
     training.add_argument("learner", choices=(*LEARNERS, ai_ecn.KIND))
     training.add_argument(

@@ -52,17 +52,14 @@ class FabricFacts:
 
     @cached_property
     def rate_bytes_per_s(self) -> Floats:
-        """Line rate of each queue's port."""
         return np.array([self.topology.ports[port].rate_bytes_per_s for port in self.queues])
 
     @cached_property
     def switch(self) -> tuple[str, ...]:
-        """The switch of each queue."""
         return tuple(self.topology.ports[port].node for port in self.queues)
 
     @cached_property
     def to_host(self) -> NDArray[np.bool_]:
-        """Whether a queue's cable ends at a host."""
         return np.array(
             [self.topology.ports[port].peer not in self.topology.switch_names for port in self.queues],
             dtype=np.bool_,
@@ -137,7 +134,6 @@ class Settings:
 
     @classmethod
     def flat(cls, facts: FabricFacts, watermark: Watermark, dcqcn: DcqcnParams | None = None) -> Settings:
-        """The same watermark on every queue."""
         return cls((watermark,) * len(facts.queues), dcqcn)
 
 

@@ -25,9 +25,7 @@ from telemetry.window.window import Window
 from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, int_headers, packet, report_v2
 from tests.oracles.p4_one_by_one import decode_one_by_one
 
-HERE = Path(__file__).resolve().parents[1]
-REFERENCE = HERE.parent / "tests" / "data" / "reference"
-OUT = HERE / "out" / "decode.json"
+REFERENCE = Path(__file__).resolve().parents[2] / "tests" / "data" / "reference"
 GOAL_PER_S = 50_000
 REPEATS = 5
 BODY_SIZES = (100, 1_000, 10_000)
@@ -39,14 +37,9 @@ N_FLOWS, N_NODES, N_PORTS = 10_000, 32, 64
 TEMPLATES = 20_000
 
 
-def run() -> dict[str, Any]:
-    """Best of five a case, in reports a second, by recording (one hop; two to three) and reports a body."""
-    return {"goal_reports_per_s": GOAL_PER_S, "cases": [*_cases("websearch-16"), *_cases("parking-lot")]}
-
-
 def measure() -> Iterable[Figure]:
-    """The figures of ``run`` for ``python -m bench``."""
-    for case in run()["cases"]:
+    """By recording (one hop; two to three) and reports a body, best of five."""
+    for case in [*_cases("websearch-16"), *_cases("parking-lot")]:
         yield Figure(
             f"decode and window, {case['recording']}, {case['reports_per_body']} reports a body",
             case["both_per_s"],
@@ -57,23 +50,6 @@ def measure() -> Iterable[Figure]:
             f"state {case['state_s'] * 1e3:.0f} ms",
         )
     yield from _binary()
-
-
-def main() -> None:
-    """Prints the table and writes ``bench/out/decode.json``."""
-    result = run()
-    print(
-        f"{'recording':<14} {'a body':>8} {'decode/s':>12} {'window/s':>12} {'both/s':>12} "
-        f"{'× goal':>7} {'state':>8}"
-    )
-    for case in result["cases"]:
-        print(
-            f"{case['recording']:<14} {case['reports_per_body']:>8,} {case['decode_per_s']:>12,.0f} "
-            f"{case['window_per_s']:>12,.0f} {case['both_per_s']:>12,.0f} "
-            f"{case['both_per_s'] / GOAL_PER_S:>7.1f} {case['state_s'] * 1e3:>5.0f} ms"
-        )
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(result, indent=1), "utf-8")
 
 
 def _cases(name: str) -> Iterable[dict[str, Any]]:
@@ -170,7 +146,3 @@ def _rate_alone(payloads: Sequence[bytes]) -> float:
     begin = time.perf_counter()
     decode_one_by_one(payloads, 0, DEVICES)
     return len(payloads) / (time.perf_counter() - begin)
-
-
-if __name__ == "__main__":
-    main()

@@ -73,7 +73,6 @@ def _wait_until_it_answers(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def recording() -> bytes:
-    """The recording, a report a line."""
     return gzip.decompress((EXAMPLE / "reports.ndjson.gz").read_bytes())
 
 
@@ -172,7 +171,6 @@ def _wait_for_a_round(url: str) -> None:
 
 
 def measure() -> Iterable[Figure]:
-    """The figures of the table."""
     for name, bodies, a_repeat, headers, goal in (
         ("NDJSON ingest over HTTP", json_bodies(), 12, {}, GOAL_JSON_PER_S),
         (

@@ -22,7 +22,7 @@ from bench.rivals.tuners.statics import (
     static_named,
     vendor_statics,
 )
-from twin.errors import ParameterError
+from twin.errors import check_known
 
 NO_BUDGET = "none"  # of a tuner that does not look
 INCUMBENT = "secn2-scaled"
@@ -78,8 +78,7 @@ def tuner_named(name: str) -> Tuner:
 
 def entry_named(name: str) -> Entry:
     """Raises ``ParameterError`` for an unknown tuner."""
-    if name not in TUNERS:
-        raise ParameterError("tuner", repr(name), f"known: {', '.join(TUNERS)}", "choose one of them")
+    check_known("tuner", name, TUNERS)
     return TUNERS[name]
 
 

@@ -65,7 +65,7 @@ class Rows(NamedTuple):
 
     @property
     def wire_bytes(self) -> int:
-        """Sent as 32-bit numbers, the action as 16 bits."""
+        """Its size when sent: 32-bit numbers, 16 bits an action."""
         return self.length * (4 * 2 * int(self.state.shape[-1]) + 2 + 4)
 
 
@@ -97,13 +97,13 @@ class Memory:
         return Rows(*columns)
 
     def newest(self, agent: int, share: float) -> Rows:
-        """This share of what the agent remembers."""
+        """The newest ``share`` of the agent's transitions."""
         count = round(share * int(self.sizes[agent]))
         at = (self._added[agent] - 1 - np.arange(count)) % self._capacity
         return self._taken(agent, at)
 
     def drawn(self, draws: np.random.Generator, count: int) -> Rows:
-        """``count`` of each agent, with replacement."""
+        """``count`` transitions of each agent, drawn at random with replacement."""
         most = np.maximum(self.sizes, 1)[:, None]
         at = (draws.random((self.agents, count)) * most).astype(np.int64)
         agent = np.arange(self.agents)[:, None]
@@ -136,7 +136,7 @@ class Acc(Learner):
         first_seed: int = 0,
         switches: int = 1,
     ) -> None:
-        """Offline for ``switches`` at once."""
+        """``switches``: how many train together, offline."""
         self._switches = switches
         super().__init__(mode, policy, flows=False, score="delay", reward=reward, first_seed=first_seed)
 

@@ -61,7 +61,7 @@ class Window:
 
 
 class Windows:
-    """Adds intervals up to windows."""
+    """Sums up intervals into windows."""
 
     def __init__(self, facts: FabricFacts, reward: tuple[float, float], *, flows: bool) -> None:
         self._facts, self._reward, self._flows = facts, reward, flows
@@ -70,7 +70,7 @@ class Windows:
         self._of_flows: list[list[Floats]] = []
 
     def after(self, seen: Seen) -> Window | None:
-        """A window, with its last interval; between them None."""
+        """The window that this interval completes; None where it completes none."""
         self._seen.append(seen)
         if self._flows:
             self._of_flows.append(self._monitor.flow_features(seen))
@@ -96,7 +96,6 @@ class Windows:
         return Window(np.stack(features, axis=1), earned.mean(axis=0), used, marked, busy.any(axis=0))
 
     def forget(self) -> None:
-        """Begins a window anew."""
         self._seen, self._of_flows = [], []
 
 
@@ -119,13 +118,13 @@ class Climb:
         self._at_rest = np.zeros((count, 2))
 
     def restart(self, queues: NDArray[np.bool_], marks: tuple[Watermark, ...]) -> None:
-        """Begins anew with ``marks`` at these queues."""
+        """Starts these queues again, from ``marks``."""
         fresh = Climb(marks)
         for name, mine in vars(self).items():
             mine[queues] = vars(fresh)[name][queues]
 
     def after(self, window: Window, queues: NDArray[np.bool_]) -> None:
-        """Judges what was tried at these queues, and tries on."""
+        """Keeps or takes back what these queues tried, and tries the next step."""
         tried = queues & self.trying
         better = tried & (window.reward > self._stood_for * BETTER)
         worse = np.flatnonzero(tried & ~better)

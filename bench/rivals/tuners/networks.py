@@ -50,7 +50,7 @@ class Mlp:
 
     @classmethod
     def named(cls, arrays: Mapping[str, Reals], name: str, activation: Activation) -> Mlp:
-        """One agent, from what ``arrays`` gave."""
+        """One agent's network, from what ``arrays`` returned."""
         count = sum(key.startswith(f"{name}.") for key in arrays)
         return cls([arrays[f"{name}.{i}"].astype(_NUMERIC_TYPE) for i in range(count)], activation)
 
@@ -106,7 +106,7 @@ class Adam:
         self.square = [np.zeros_like(one) for one in self.network.weights]
 
     def step(self, gradients: Sequence[Reals]) -> None:
-        """Goes down these gradients."""
+        """One step of descent along these gradients."""
         self.steps += 1
         rate = self.rate * np.sqrt(1 - self.beta2**self.steps) / (1 - self.beta1**self.steps)
         pairs = zip(self.network.weights, gradients, self.mean, self.square, strict=True)
@@ -116,21 +116,20 @@ class Adam:
             weight -= (rate * mean / (np.sqrt(square) + self.tiny)).astype(weight.dtype)
 
     def arrays(self, name: str) -> dict[str, Reals]:
-        """What it remembers, to go on later."""
+        """Its state, to be restored by ``remember``."""
         found: dict[str, Reals] = {f"{name}.steps": np.array(float(self.steps))}
         for kind, given in (("mean", self.mean), ("square", self.square)):
             found |= {f"{name}.{kind}.{i}": one for i, one in enumerate(given)}
         return found
 
     def remember(self, arrays: Mapping[str, Reals], name: str) -> None:
-        """Takes what ``arrays`` gave."""
+        """Restores the state that ``arrays`` returned."""
         self.steps = int(arrays[f"{name}.steps"])
         self.mean = [arrays[f"{name}.mean.{i}"].copy() for i in range(len(self.mean))]
         self.square = [arrays[f"{name}.square.{i}"].copy() for i in range(len(self.square))]
 
 
 def log_softmax(logits: Reals) -> Reals:
-    """Along the last axis."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     found: Reals = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return found

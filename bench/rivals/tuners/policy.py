@@ -47,12 +47,9 @@ class Policy:
         halves = {name: one.astype(np.float16) for name, one in self.arrays.items()}
         np.savez_compressed(path, **{ABOUT: np.array(json.dumps(about))}, **halves)  # type: ignore[arg-type]
         if path.stat().st_size > MOST_BYTES:
-            raise ParameterError(
-                f"policy {path.name}",
-                f"{path.stat().st_size} bytes",
-                f"a policy file has at most {MOST_BYTES}",
-                "make the network smaller",
-            )
+            rule = f"a policy file has at most {MOST_BYTES}"
+            remedy = "make the network smaller"
+            raise ParameterError(f"policy {path.name}", f"{path.stat().st_size} bytes", rule, remedy)
 
 
 def load(path: Path, kind: str, features: tuple[str, ...]) -> Policy:
