@@ -234,10 +234,10 @@ def order_agreement(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) ->
     return float(spearmanr(ours, theirs).statistic)
 
 
-def incumbent_from_reports(by: Engine, seed: int = 1) -> dict[str, tuple[float, float]]:
+def incumbent_from_reports(by: Engine) -> dict[str, tuple[float, float]]:
     """Mean and p99 queue (predicted, true) of the incumbent, the scenario built from reports alone."""
     problem, _ = scenario_from_reports("websearch-16")
-    [ours] = by.predict(problem, [INCUMBENT], seed=seed)
+    [ours] = by.predict(problem, [INCUMBENT], seed=1)
     [theirs] = [row for row in truth("websearch-16") if row.watermark == INCUMBENT]
     return {name: (FIGURES[name](ours), FIGURES[name](theirs)) for name in ("mean queue", "p99 queue")}
 
@@ -326,7 +326,7 @@ def main() -> None:
 
 
 def markdown(*columns: str) -> Table:
-    return Table(*columns, box=box.MARKDOWN, pad_edge=True)
+    return Table(*columns, box=box.MARKDOWN)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,9 @@ from functools import cache
 from types import MappingProxyType
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from bench.accuracy import FIGURES, REFERENCE, as_predictions, order_agreement
+from bench.accuracy import FIGURES, REFERENCE, as_predictions, markdown, order_agreement
 from bench.figure import Figure
 from bench.search import INCUMBENT
 from service.tuning.recordings import read_bytes, read_fabric
@@ -141,12 +139,8 @@ def measure() -> Iterable[Figure]:
 
 def main(names: Sequence[str]) -> None:
     console = Console(width=160)
-    truths = Table(
-        "problem", "figure", "reports ÷ truth", "lowest to highest", "rank", box=box.MARKDOWN, pad_edge=True
-    )
-    coarse = Table(
-        "problem", "1 packet in", "mean queue ÷ that from all reports, by seed", "off", box=box.MARKDOWN
-    )
+    truths = markdown("problem", "figure", "reports ÷ truth", "lowest to highest", "rank")
+    coarse = markdown("problem", "1 packet in", "mean queue ÷ that from all reports, by seed", "off")
     for name in names:
         for one in against_truth(name):
             span = f"{one.lowest:.2f} to {one.highest:.2f}"

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from bench.accuracy import markdown
 from bench.figure import Figure
 from bench.phases import STATICS
 from lab.demo.closed_loop import POLICY, measured
@@ -220,9 +219,7 @@ def measure() -> Iterable[Figure]:
 
 
 def main(names: Sequence[str]) -> None:
-    table = Table(
-        "traffic", "recommended", "predicted", "by packets", "best static", "its gain", box=box.MARKDOWN
-    )
+    table = markdown("traffic", "recommended", "predicted", "by packets", "best static", "its gain")
     workers = make_workers(2)
     console = Console(width=170)
     for name in names:

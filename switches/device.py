@@ -43,9 +43,8 @@ class Secret:
             return self.file.read_text("utf-8").partition("\n")[0].strip()
         except (OSError, UnicodeDecodeError) as error:
             said = getattr(error, "strerror", None) or "not UTF-8 text"
-            raise CredentialsError(
-                where, f"{self}: {said}", "a secret's file is readable", "correct its path"
-            ) from error
+            rule = "a secret's file is readable"
+            raise CredentialsError(where, f"{self}: {said}", rule, "correct its path") from error
 
 
 LOSSLESS_QUEUE = 3

@@ -71,6 +71,5 @@ def late(where: str, what: str, timeout_s: float) -> UnreachableError:
 
 def no_access(where: str, said: str) -> AccessError:
     """The switch refuses the credentials, in the words ``said``."""
-    return AccessError(
-        where, said, "the credentials are the switch's", "correct them, or the account's rights"
-    )
+    rule = "the credentials are the switch's"
+    return AccessError(where, said, rule, "correct them, or the account's rights")

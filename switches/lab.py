@@ -42,9 +42,8 @@ class LabAdapter(QueueAdapter):
         self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
     ) -> None:
         if not device.address.startswith("http://"):
-            raise InventoryError(
-                device.where, None, "a lab is found by its URL", "give push.lab_url, or the address"
-            )
+            rule = "a lab is found by its URL"
+            raise InventoryError(device.where, None, rule, "give push.lab_url, or the address")
         super().__init__(device, clock_ns)
         self._path = f"/switches/{quote(device.name, safe='')}"
         # No connection outlives its call: the next lab on that port is another process.

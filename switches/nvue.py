@@ -15,14 +15,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches.adapter import (
-    DeviceAdapter,
-    Waiting,
-    check_apply_allowed,
-    check_undo_allowed,
-    recorded,
-    staged,
-)
+from switches.adapter import DeviceAdapter, Waiting, check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device, options_of
 from switches.errors import (
@@ -316,9 +309,8 @@ class NvueAdapter(DeviceAdapter):
         try:
             found = msgspec.convert(shown or {}, _Class)
         except msgspec.ValidationError as error:
-            raise CapabilityError(
-                where, str(error), "thresholds are whole bytes", "check the switch's version"
-            ) from error
+            rule = "thresholds are whole bytes"
+            raise CapabilityError(where, str(error), rule, "check the switch's version") from error
         if found.ecn is None or found.ecn in _OFF_TO_ON or found.probability == 0:
             return QueueWatermark(self._profile, queue, None)
         if found.min_threshold is None or found.max_threshold is None or found.probability is None:

@@ -70,9 +70,8 @@ class AdapterRegistry:
         try:
             return self._factories[kind]
         except KeyError:
-            raise UnknownAdapterError(
-                "switch adapter", repr(kind), f"known kinds are {', '.join(self.kinds)}", "name one of them"
-            ) from None
+            rule = f"known kinds are {', '.join(self.kinds)}"
+            raise UnknownAdapterError("switch adapter", repr(kind), rule, "name one of them") from None
 
     def make(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
         return self.factory(device.platform)(device, clock_ns=clock_ns)

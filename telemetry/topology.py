@@ -197,14 +197,12 @@ class Topology:
         hosts = self.host_by_address
         for name in (src, dst):
             if name not in hosts:
-                raise TopologyError(
-                    "topology", f"flow end {name!r}", "both ends of a flow are declared hosts", "declare it"
-                )
+                rule = "both ends of a flow are declared hosts"
+                raise TopologyError("topology", f"flow end {name!r}", rule, "declare it")
         source, target = hosts[src], hosts[dst]
         if source == target:
-            raise TopologyError(
-                "topology", f"a flow from {source!r} to itself", "a flow crosses the fabric", "drop it"
-            )
+            rule = "a flow crosses the fabric"
+            raise TopologyError("topology", f"a flow from {source!r} to itself", rule, "drop it")
         hops = self._hops_to(target)
         host_names = {host.name for host in self.hosts}
         node, path = source, []
@@ -212,9 +210,8 @@ class Topology:
             left = hops[self._node_index[node]]
             if not math.isfinite(left):
                 received = f"no path from {source!r} to {target!r}"
-                raise TopologyError(
-                    "topology", received, "hosts that talk must be connected", "add the missing link"
-                )
+                rule = "hosts that talk must be connected"
+                raise TopologyError("topology", received, rule, "add the missing link")
             choices = [
                 index
                 for index in self.ports_of[node]
@@ -260,9 +257,8 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
     top = _mapping(document, where)
     for key in top:
         if key not in ("hosts", "switches", "links"):
-            raise TopologyError(
-                where, f"key {key!r}", "keys are hosts, switches, links", "remove or rename it"
-            )
+            rule = "keys are hosts, switches, links"
+            raise TopologyError(where, f"key {key!r}", rule, "remove or rename it")
     hosts = tuple(
         Host(str(_text(entry, "name", at)), _text(entry, "ip", at, optional=True))
         for at, entry in _entries(top, "hosts", where)
@@ -321,9 +317,8 @@ def _check_links(topology: Topology) -> None:
                 rule = "both ends of a link are declared hosts or switches"
                 raise TopologyError(at, f"end {end!r}", rule, "declare this node")
             if end in switches and port is None:
-                raise TopologyError(
-                    at, f"no port on switch {end!r}", "a switch end names its port", "add a_port or b_port"
-                )
+                rule = "a switch end names its port"
+                raise TopologyError(at, f"no port on switch {end!r}", rule, "add a_port or b_port")
             if port is not None:
                 if (end, port) in used:
                     received = f"port {port!r} of {end!r}, already in links[{used[end, port]}]"
@@ -363,9 +358,8 @@ def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False
         received = None if value is None else repr(value)
         raise TopologyError(f"{at} {key}", received, "it must be a non-empty string", "give the name")
     if not value.isprintable():  # also lone surrogates, which JSON allows and UTF-8 cannot encode
-        raise TopologyError(
-            f"{at} {key}", ascii(value), "it has printable characters only", "change the name"
-        )
+        rule = "it has printable characters only"
+        raise TopologyError(f"{at} {key}", ascii(value), rule, "change the name")
     return value
 
 
@@ -444,9 +438,8 @@ def _check_count(name: str, value: int, *, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TopologyError(f"leaf-spine {name}", repr(value), "it is a whole number", "round it")
     if value < least:
-        raise TopologyError(
-            f"leaf-spine {name}", str(value), f"it must be at least {least}", f"give {least} or more"
-        )
+        rule = f"it must be at least {least}"
+        raise TopologyError(f"leaf-spine {name}", str(value), rule, f"give {least} or more")
 
 
 def _check_number(name: str, value: float, *, positive: bool) -> None:

@@ -41,13 +41,11 @@ class DcqcnParams:
         for name in ("hai_rate_bytes_per_s", "min_rate_bytes_per_s"):
             check_not_negative(f"dcqcn {name}", getattr(self, name))
         if not 0 < self.gain < 1:
-            raise ParameterError(
-                "dcqcn g", str(self.gain), "the gain lies in (0, 1)", "give such as 0.00390625"
-            )
+            rule = "the gain lies in (0, 1)"
+            raise ParameterError("dcqcn g", str(self.gain), rule, "give such as 0.00390625")
         if not 0 <= self.initial_alpha <= 1:
-            raise ParameterError(
-                "dcqcn initial_alpha", str(self.initial_alpha), "α lies in [0, 1]", "give such as 1"
-            )
+            rule = "α lies in [0, 1]"
+            raise ParameterError("dcqcn initial_alpha", str(self.initial_alpha), rule, "give such as 1")
         check_count("dcqcn fast_recovery_steps", self.fast_recovery_steps)
         for name in ("byte_counter_bytes", "feedback_delay_s"):
             value = getattr(self, name)

@@ -51,9 +51,8 @@ def check_share(where: str, value: float) -> None:
     """Raises ``ParameterError`` unless 0 < ``value`` ≤ 1."""
     _check_number(where, value, ParameterError)
     if not 0 < value <= 1:
-        raise ParameterError(
-            where, str(value), "it is a share of the line rate, in (0, 1]", "give a number such as 0.6"
-        )
+        rule = "it is a share of the line rate, in (0, 1]"
+        raise ParameterError(where, str(value), rule, "give a number such as 0.6")
 
 
 def check_known(where: str, value: str, known: Collection[str], kind: str = "") -> None:

@@ -186,13 +186,11 @@ class Scenario(FabricSizes):
             rule = f"0 ≤ begin < end ≤ duration_s ({self.duration_s})"
             raise ScenarioError(f"{at} window_s", f"[{begin}, {end}]", rule, "correct it")
         if len(self.flows) == 0:
-            raise ScenarioError(
-                f"{at} flows", "none", "a twin needs traffic to replay", "give at least one flow"
-            )
+            rule = "a twin needs traffic to replay"
+            raise ScenarioError(f"{at} flows", "none", rule, "give at least one flow")
         if not self.monitored:
-            raise ScenarioError(
-                f"{at} monitored_ports", "none", "queue metrics need a port", "name at least one port"
-            )
+            rule = "queue metrics need a port"
+            raise ScenarioError(f"{at} monitored_ports", "none", rule, "name at least one port")
 
     @cached_property
     def flow_wire_bytes(self) -> NDArray[np.float64]:

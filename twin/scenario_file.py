@@ -42,9 +42,8 @@ def load_scenario(path: Path) -> Scenario:
     """The scenario in a JSON file, with flows from the file that it names; raises ``ScenarioError``."""
     document = _load_json(path)
     if not isinstance(document, Mapping):
-        raise ScenarioError(
-            str(path), type(document).__name__, "a scenario is a JSON object", "see the format"
-        )
+        rule = "a scenario is a JSON object"
+        raise ScenarioError(str(path), type(document).__name__, rule, "see the format")
     return scenario_from_json(document, directory=path.parent, where=path.name)
 
 
@@ -54,9 +53,8 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
     """
     schema = document.get("schema", SCHEMA)
     if schema != SCHEMA:
-        raise ScenarioError(
-            f"{where} schema", repr(schema), f"this version reads {SCHEMA}", "convert the file"
-        )
+        rule = f"this version reads {SCHEMA}"
+        raise ScenarioError(f"{where} schema", repr(schema), rule, "convert the file")
     routing = document.get("routing", "ecmp")
     if routing != "ecmp":
         raise ScenarioError(f"{where} routing", repr(routing), "only ecmp is known", "set routing to ecmp")
@@ -140,17 +138,14 @@ def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, wh
         start = _as_number(row.get("start_s"), f"{at} start_s")
         rate = _optional_number(row.get("start_rate_gbps"), f"{at} start_rate_gbps")
         if size is not None and size <= 0:
-            raise ScenarioError(
-                f"{at} bytes", str(size), "a flow has bytes to send", "give more than 0, or nothing"
-            )
+            rule = "a flow has bytes to send"
+            raise ScenarioError(f"{at} bytes", str(size), rule, "give more than 0, or nothing")
         if start < 0:
-            raise ScenarioError(
-                f"{at} start_s", str(start), "a flow starts at 0 or later", "correct the start"
-            )
+            rule = "a flow starts at 0 or later"
+            raise ScenarioError(f"{at} start_s", str(start), rule, "correct the start")
         if rate is not None and rate <= 0:
-            raise ScenarioError(
-                f"{at} start_rate_gbps", str(rate), "a rate is above 0", "give Gbit/s, or nothing"
-            )
+            rule = "a rate is above 0"
+            raise ScenarioError(f"{at} start_rate_gbps", str(rate), rule, "give Gbit/s, or nothing")
         try:
             path = topology.path(src, dst, flow_hash(src, dst, number))
         except TopologyError as error:
@@ -178,19 +173,16 @@ def _flow_rows(
     if "flows" in document:
         rows = document["flows"]
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-            raise ScenarioError(
-                f"{where} flows", type(rows).__name__, "it must be an array of objects", "correct it"
-            )
+            rule = "it must be an array of objects"
+            raise ScenarioError(f"{where} flows", type(rows).__name__, rule, "correct it")
         return rows, f"{where} flows"
     name = document.get("flows_csv")
     if not isinstance(name, str) or not name:
-        raise ScenarioError(
-            f"{where} flows_csv", repr(name), "a scenario names its flows file", "add it, or flows inline"
-        )
+        rule = "a scenario names its flows file"
+        raise ScenarioError(f"{where} flows_csv", repr(name), rule, "add it, or flows inline")
     if Path(name).name != name:
-        raise ScenarioError(
-            f"{where} flows_csv", repr(name), "it lies beside the scenario", "give its bare file name"
-        )
+        rule = "it lies beside the scenario"
+        raise ScenarioError(f"{where} flows_csv", repr(name), rule, "give its bare file name")
     path = directory / name
     try:
         body = path.read_bytes()
@@ -199,9 +191,8 @@ def _flow_rows(
                 body = opened.read(_MAX_FLOWS_FILE_BYTES)
         text = body.decode()
     except FileNotFoundError:
-        raise ScenarioError(
-            f"{where} flows_csv", repr(name), "the file must exist beside the scenario", "put it there"
-        ) from None
+        rule = "the file must exist beside the scenario"
+        raise ScenarioError(f"{where} flows_csv", repr(name), rule, "put it there") from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
         rule = "it is readable CSV, gzip allowed"
         raise ScenarioError(f"{where} flows_csv", f"{name!r} ({error})", rule, "replace the file") from error
@@ -222,9 +213,8 @@ def monitored_ports(document: Mapping[str, Any], topology: Topology, where: str)
     if listed is None:
         return tuple(index for index, port in enumerate(topology.ports) if port.port is not None)
     if not isinstance(listed, list):
-        raise ScenarioError(
-            f"{where} monitored_ports", repr(listed), "it must be an array", "list switch and to"
-        )
+        rule = "it must be an array"
+        raise ScenarioError(f"{where} monitored_ports", repr(listed), rule, "list switch and to")
     found: list[int] = []
     for number, entry in enumerate(listed):
         at = f"{where} monitored_ports[{number}]"
@@ -233,9 +223,8 @@ def monitored_ports(document: Mapping[str, Any], topology: Topology, where: str)
         wanted = (entry.get("switch"), entry.get("to"))
         matches = [index for index, port in enumerate(topology.ports) if (port.node, port.peer) == wanted]
         if not matches:
-            raise ScenarioError(
-                at, f"{wanted[0]!r} to {wanted[1]!r}", "it must name a declared link", "correct the names"
-            )
+            rule = "it must name a declared link"
+            raise ScenarioError(at, f"{wanted[0]!r} to {wanted[1]!r}", rule, "correct the names")
         found.extend(matches)
     return tuple(found)
 
@@ -244,15 +233,13 @@ def _load_json(path: Path) -> object:
     try:
         body = path.read_bytes()
     except OSError as error:
-        raise ScenarioError(
-            str(path), error.strerror or str(error), "the file must exist and be readable", "check the path"
-        ) from error
+        rule = "the file must exist and be readable"
+        raise ScenarioError(str(path), error.strerror or str(error), rule, "check the path") from error
     try:
         return json.loads(body)
     except ValueError as error:
-        raise ScenarioError(
-            str(path), f"broken JSON ({error})", "a scenario is one JSON object", "correct it"
-        ) from error
+        rule = "a scenario is one JSON object"
+        raise ScenarioError(str(path), f"broken JSON ({error})", rule, "correct it") from error
 
 
 def _number(document: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:

@@ -29,28 +29,24 @@ class Watermark:
             if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
                 raise WatermarkError(f"watermark {name}", repr(value), "it must be a number", "give a number")
             if not _is_finite(value):
-                raise WatermarkError(
-                    f"watermark {name}", str(value), "it must be finite", "give a finite number"
-                )
+                rule = "it must be finite"
+                raise WatermarkError(f"watermark {name}", str(value), rule, "give a finite number")
         for name in ("kmin_bytes", "kmax_bytes"):
             value = getattr(self, name)
             if value != int(value):
-                raise WatermarkError(
-                    f"watermark {name}", str(value), "a threshold is a whole number of bytes", "round it"
-                )
+                rule = "a threshold is a whole number of bytes"
+                raise WatermarkError(f"watermark {name}", str(value), rule, "round it")
             object.__setattr__(self, name, int(value))
         object.__setattr__(self, "pmax", float(self.pmax))
         if self.kmin_bytes < 0:
-            raise WatermarkError(
-                "watermark kmin_bytes", str(self.kmin_bytes), "Kmin must not be negative", "give 0 or more"
-            )
+            rule = "Kmin must not be negative"
+            raise WatermarkError("watermark kmin_bytes", str(self.kmin_bytes), rule, "give 0 or more")
         if self.kmin_bytes >= self.kmax_bytes:
             received = f"kmin_bytes={self.kmin_bytes}, kmax_bytes={self.kmax_bytes}"
             raise WatermarkError("watermark", received, "Kmin must be below Kmax", "lower Kmin or raise Kmax")
         if not 0.0 < self.pmax <= 1.0:
-            raise WatermarkError(
-                "watermark pmax", str(self.pmax), "Pmax must be in (0, 1]", "give a probability such as 0.1"
-            )
+            rule = "Pmax must be in (0, 1]"
+            raise WatermarkError("watermark pmax", str(self.pmax), rule, "give a probability such as 0.1")
 
     def distance_to(self, other: Watermark) -> float:
         """How far apart two watermarks are: Euclidean in ln Kmin, ln Kmax and ln Pmax."""
@@ -90,9 +86,8 @@ class WatermarkBounds:
         }
         for name, (low, high) in ranges.items():
             if not (math.isfinite(low) and math.isfinite(high) and 0 < low < high):
-                raise ParameterError(
-                    f"bounds {name}", f"[{low}, {high}]", "bounds must satisfy 0 < low < high", "correct it"
-                )
+                rule = "bounds must satisfy 0 < low < high"
+                raise ParameterError(f"bounds {name}", f"[{low}, {high}]", rule, "correct it")
         if self.pmax_high > 1.0:
             raise ParameterError("bounds pmax", str(self.pmax_high), "Pmax is a probability", "lower it to 1")
         if self.kmin_low_bytes >= self.kmax_high_bytes:

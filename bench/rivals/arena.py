@@ -65,28 +65,18 @@ def facts_of(scenario: Scenario, budget: Budget) -> FabricFacts:
     )
 
 
-def play(
-    scenario: Scenario,
-    tuner: Tuner,
-    seed: int,
-    budget: Budget,
-    *,
-    watch: Callable[[float], None] = lambda _: None,
-    cpu_clock_s: Callable[[], float] = time.process_time,
-) -> Played:
-    """Runs ``tuner`` over the whole scenario; ``watch`` hears the simulated time now and then.
+def play(scenario: Scenario, tuner: Tuner, seed: int, budget: Budget) -> Played:
+    """Runs ``tuner`` over the whole scenario.
 
     The packets depend on scenario, seed and settings alone: neither on the budget nor on how a tuner looks.
     Raises ``ParameterError`` for settings that do not fit the fabric.
     """
-    return _Run(scenario, tuner, seed, budget, cpu_clock_s).to_the_end(watch)
+    return _Run(scenario, tuner, seed, budget).to_the_end()
 
 
 class _Run:
-    def __init__(
-        self, scenario: Scenario, tuner: Tuner, seed: int, budget: Budget, cpu_clock_s: Callable[[], float]
-    ) -> None:
-        self._scenario, self._tuner, self._budget, self._cpu_clock_s = scenario, tuner, budget, cpu_clock_s
+    def __init__(self, scenario: Scenario, tuner: Tuner, seed: int, budget: Budget) -> None:
+        self._scenario, self._tuner, self._budget = scenario, tuner, budget
         self._facts = facts_of(scenario, budget)
         self._observer = Observer(self._facts, budget, tuner.looks)
         traffic = scenario.traffic(seed)
@@ -101,14 +91,11 @@ class _Run:
         for queue, mark in enumerate(self._running):
             self._fabric.set_watermark([self._facts.queues[queue]], mark)
         self._meter = Meter(self._fabric)
-        cut = scenario.cut
-        cables = scenario.cables_cut(seed)
-        self._cables = deque(
-            []
-            if cut is None
-            else [(cut.at_s, self._fabric.fail_link), (cut.until_s, self._fabric.restore_link)]
-        )
-        self._cut = cables
+        self._cut = scenario.cables_cut(seed)
+        self._cables: deque[tuple[float, Callable[[int], None]]] = deque()
+        if (cut := scenario.cut) is not None:
+            self._cables.append((cut.at_s, self._fabric.fail_link))
+            self._cables.append((cut.until_s, self._fabric.restore_link))
         self._due: deque[tuple[float, Settings, bool]] = deque()
         self._exploring = False
         self._changes: list[Change] = []
@@ -118,7 +105,7 @@ class _Run:
         self._apply(self._decided(partial(tuner.begin, self._facts, seed)))
         self._exploring = tuner.exploring
 
-    def to_the_end(self, watch: Callable[[float], None]) -> Played:
+    def to_the_end(self) -> Played:
         blind = self._tuner.looks is Looks.NOTHING
         step_s = SLICE_S if blind else min(self._budget.interval_s, SLICE_S)
         steps = round(self._scenario.duration_s / step_s)
@@ -140,7 +127,6 @@ class _Run:
                 self._decisions += 1
                 due_s = self._fabric.now_s + self._budget.delay_s
                 self._due.append((due_s, settings, self._tuner.exploring))
-            watch(self._fabric.now_s)
         self._judge.ended(self._fabric.under_way())
         spans_s = self._scenario.spans_s
         return Played(
@@ -180,9 +166,9 @@ class _Run:
             self._observer.saw(results.samples)
 
     def _decided(self, decide: Callable[[], Settings]) -> Settings:
-        begun_s = self._cpu_clock_s()
+        begun_s = time.process_time()
         settings = decide()
-        took_s = self._cpu_clock_s() - begun_s
+        took_s = time.process_time() - begun_s
         self._decide_s += took_s
         self._slowest_s = max(self._slowest_s, took_s)
         if len(settings.watermarks) != len(self._running):

@@ -32,6 +32,7 @@ SLICE_S = 1e-3
 SETTLED_WITHIN = 0.05  # of ln: 5 %
 WORSE_BEYOND = 0.01  # what two runs differ by less is no difference
 _RESAMPLES = 10_000
+_INTERVAL = 0.95
 
 
 class Judged(NamedTuple):
@@ -275,9 +276,7 @@ def regret(j: Sequence[float], statics: Sequence[Sequence[float]]) -> float:
     return sum(max(static[phase] for static in statics) - own for phase, own in enumerate(j))
 
 
-def settled_after_s(
-    own: Floats, best: Floats, *, within: float = SETTLED_WITHIN, mean_over: int = 5
-) -> float:
+def settled_after_s(own: Floats, best: Floats) -> float:
     """Seconds into a phase until a run stays within 5 % of the phase's best static; inf where it never does.
 
     ``own`` and ``best`` are scores by slice. From then on the shortfall is within that on the mean over the
@@ -286,18 +285,18 @@ def settled_after_s(
     shortfall = best - own
     for first in range(len(shortfall)):
         left = shortfall[first:]
-        if left[:mean_over].mean() <= within and left.mean() <= within:
+        if left[:5].mean() <= SETTLED_WITHIN and left.mean() <= SETTLED_WITHIN:
             return first * SLICE_S
     return math.inf
 
 
-def bootstrap(values: Sequence[float], *, seed: int = 0, share: float = 0.95) -> tuple[float, float, float]:
-    """Mean of values paired by seed, and the interval of its bootstrap distribution; NaN without values."""
+def bootstrap(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean of values paired by seed, and its 95 % interval by resampling; NaN without values."""
     given = np.array(values, dtype=np.float64)
     if not given.size:
         return math.nan, math.nan, math.nan
-    drawn = np.random.default_rng(seed).integers(len(given), size=(_RESAMPLES, len(given)))
-    low, high = np.quantile(given[drawn].mean(axis=1), [(1 - share) / 2, (1 + share) / 2])
+    drawn = np.random.default_rng(0).integers(len(given), size=(_RESAMPLES, len(given)))
+    low, high = np.quantile(given[drawn].mean(axis=1), [(1 - _INTERVAL) / 2, (1 + _INTERVAL) / 2])
     return float(given.mean()), float(low), float(high)
 
 

@@ -57,9 +57,8 @@ def keys_of(
         name, at, budget = one.partition("@")
         takes = budgets_of(name)
         if at and budget_named(budget).name not in takes:
-            raise ParameterError(
-                f"tuner {name}", f"budget {budget!r}", f"it runs on {', '.join(takes)}", "drop it"
-            )
+            rule = f"it runs on {', '.join(takes)}"
+            raise ParameterError(f"tuner {name}", f"budget {budget!r}", rule, "drop it")
         wanted |= {(name, each): None for each in ((budget,) if at else takes)}
     for name in scenarios:
         scenario_named(name)

@@ -234,9 +234,8 @@ def memory_bytes(scenario: Scenario, seed: int) -> float:
     """Estimates what a run of it holds at most: its flows, and packets that fill every buffer."""
     part_s = scenario.duration_s / _PARTS_OF_TRAFFIC
     flows = len(scenario.traffic(seed, until_s=part_s)) * _PARTS_OF_TRAFFIC
-    a_flow = (
-        3 * layout.FLOW.itemsize
-    )  # its row, doubled as the table grows; its columns and what the judge keeps
+    # Its row, doubled as the table grows; its columns and what the judge keeps.
+    a_flow = 3 * layout.FLOW.itemsize
     packets = len(scenario.plan.switches) * scenario.buffer_bytes / scenario.plan.packet_wire_bytes
     return flows * a_flow + packets * 2 * layout.PACKET.itemsize
 
@@ -252,8 +251,9 @@ def check_memory(scenarios: Iterable[Scenario], seed: int, *, at_once: int, free
             raise ParameterError(f"scenario {one.name}", received, rule, remedy)
 
 
-def free_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> float:
+def free_memory_bytes() -> float:
     """Memory the machine can give; inf where it does not tell."""
+    meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return float("inf")
     lines = dict(line.split(":", 1) for line in meminfo.read_text("utf-8").splitlines())

@@ -10,14 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.rivals.judge import (
-    SLICE_S,
-    WORSE_BEYOND,
-    Slices,
-    bootstrap,
-    regret,
-    settled_after_s,
-)
+from bench.rivals.judge import SLICE_S, WORSE_BEYOND, Slices, bootstrap, regret, settled_after_s
 from bench.rivals.scenarios import SCENARIOS, scenario_named
 from bench.rivals.store import Key, Row, slices_of
 from bench.rivals.tuner import Floats

@@ -192,15 +192,13 @@ def rows_of(folder: Path) -> list[Row]:
     """The results in a folder; raises ``ParameterError`` where there are none."""
     path = folder / "results.csv"
     if not path.exists():
-        raise ParameterError(
-            "results", str(folder), "there is no results.csv", "run first, or name its folder"
-        )
+        rule = "there is no results.csv"
+        raise ParameterError("results", str(folder), rule, "run first, or name its folder")
     with path.open(encoding="utf-8", newline="") as file:
         found = csv.DictReader(file)
         if tuple(found.fieldnames or ()) != _COLUMNS:
-            raise ParameterError(
-                "results", str(folder), "another version wrote them, with other columns", "run them again"
-            )
+            rule = "another version wrote them, with other columns"
+            raise ParameterError("results", str(folder), rule, "run them again")
         return [Row.read(columns) for columns in found]
 
 

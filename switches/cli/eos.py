@@ -103,9 +103,8 @@ class EapiSession:
         if _DENIED.search(said):
             rule = "the account may configure, without an enable password"
             return AccessError(self._device.where, said, rule, "correct its privilege or role")
-        return RefusedError(
-            self._device.where, said, "the switch takes the commands", "check the switch and its version"
-        )
+        rule = "the switch takes the commands"
+        return RefusedError(self._device.where, said, rule, "check the switch and its version")
 
     def _unreadable(self, said: str) -> RefusedError:
         return unreadable(self._device.where, said, "eAPI answers with the output of each command")

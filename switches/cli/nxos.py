@@ -81,12 +81,10 @@ class NxapiSession:
         parts = (output.get("input"), output.get("msg"), output.get("clierror"), output.get("body"))
         said = self._http.shown(": ".join(part for part in parts if isinstance(part, str) and part))
         if _DENIED.search(said):
-            return AccessError(
-                self._device.where, said, "the account may configure", "correct the account's role"
-            )
-        return RefusedError(
-            self._device.where, said, "the switch takes the commands", "check the switch and its version"
-        )
+            rule = "the account may configure"
+            return AccessError(self._device.where, said, rule, "correct the account's role")
+        rule = "the switch takes the commands"
+        return RefusedError(self._device.where, said, rule, "check the switch and its version")
 
 
 _EVERY_PORT = "system qos"

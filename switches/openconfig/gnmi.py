@@ -13,14 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from switches.adapter import (
-    ConfigAdapter,
-    Waiting,
-    check_apply_allowed,
-    check_undo_allowed,
-    recorded,
-    staged,
-)
+from switches.adapter import ConfigAdapter, Waiting, check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, RefusedError, unreadable

@@ -236,9 +236,8 @@ def queue_numbers(device: Device, queue_names: Mapping[int | str, str]) -> dict[
         raise InventoryError(f"{device.where} queue_names", strange[0], rule, "correct or drop it")
     names = {given.get(str(queue), str(queue)): queue for queue in device.queues}
     if len(names) != len(set(device.queues)):
-        raise InventoryError(
-            f"{device.where} queue_names", None, "queues have different names", "correct one"
-        )
+        rule = "queues have different names"
+        raise InventoryError(f"{device.where} queue_names", None, rule, "correct one")
     return names
 
 

@@ -107,9 +107,8 @@ def switch_errors(device: Device) -> Iterator[None]:
             received = f"no answer to a transaction ({_said(device, lost)})"
             remedy = "ask what it runs: the change may have been made"
             raise UnreachableError(device.where, received, "a switch answers in time", remedy) from error
-        raise ConcurrentEditError(
-            device.where, None, "a row changed while it was being set", "try again, or find out who set it"
-        ) from error
+        rule = "a row changed while it was being set"
+        raise ConcurrentEditError(device.where, None, rule, "try again, or find out who set it") from error
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise no_access(
             device.where, _said(device, error)
@@ -128,9 +127,8 @@ def switch_errors(device: Device) -> Iterator[None]:
         remedy = "check that it is up, or correct the address"
         raise UnreachableError(device.where, received, rule, remedy) from error
     except redis.RedisError as error:
-        raise RefusedError(
-            device.where, _said(device, error), "redis takes the commands", "check database numbers"
-        ) from None
+        rule = "redis takes the commands"
+        raise RefusedError(device.where, _said(device, error), rule, "check database numbers") from None
 
 
 def check_address(device: Device) -> None:

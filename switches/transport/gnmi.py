@@ -136,9 +136,8 @@ class GnmiDial:
             rule = "the file is readable"
             raise InventoryError(where, f"{path}: {error.strerror}", rule, "correct its path") from error
         if b"-----BEGIN " not in content:
-            raise InventoryError(
-                f"{self._device.where} {name}", str(path), "it is in PEM", "convert it, or correct its path"
-            )
+            remedy = "convert it, or correct its path"
+            raise InventoryError(f"{self._device.where} {name}", str(path), "it is in PEM", remedy)
         return content
 
 

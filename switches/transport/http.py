@@ -107,9 +107,8 @@ class HttpSession:
         except httpx.TimeoutException as error:
             raise self._late(method, path) from error
         except (httpx.InvalidURL, UnicodeError) as error:  # the latter: of a host name
-            raise InventoryError(
-                where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
-            ) from error
+            rule = "an address is a host or a URL"
+            raise InventoryError(where, f"no URL ({error})", rule, "correct the address") from error
         except httpx.HTTPError as error:
             if (distrust := _distrust(error)) is not None:
                 raise AccessError(
@@ -202,9 +201,8 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
         remedy = "name them as username and password, and give the address without"
         raise InventoryError(f"switch {device.name!r} address", "a user or password in it", rule, remedy)
     if not device.address:
-        raise InventoryError(
-            device.where, None, "no address given; a switch is found by its host or URL", "give its address"
-        )
+        rule = "no address given; a switch is found by its host or URL"
+        raise InventoryError(device.where, None, rule, "give its address")
     if device.address.startswith(("http://", "https://")):
         return _with_port(device).rstrip("/") + path
     scheme = "http" if device.tls.enabled is False else "https"
@@ -218,15 +216,13 @@ def _with_port(device: Device) -> str:
     try:
         url = httpx.URL(device.address)
     except httpx.InvalidURL as error:
-        raise InventoryError(
-            device.where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
-        ) from error
+        rule = "an address is a host or a URL"
+        raise InventoryError(device.where, f"no URL ({error})", rule, "correct the address") from error
     if device.port is None or device.port == url.port:
         return device.address
     if url.port is not None:
-        raise InventoryError(
-            f"{device.where} port", str(device.port), "it is the port in the address", "drop one of the two"
-        )
+        rule = "it is the port in the address"
+        raise InventoryError(f"{device.where} port", str(device.port), rule, "drop one of the two")
     return str(url.copy_with(port=device.port))
 
 

@@ -64,21 +64,18 @@ class NetconfSession:
 
     def __init__(self, device: Device, options: NetconfOptions, *, dialect: str = "default") -> None:
         if not device.address:
-            raise InventoryError(
-                device.where, None, "no address given; a switch is found by its host", "give address"
-            )
+            rule = "no address given; a switch is found by its host"
+            raise InventoryError(device.where, None, rule, "give address")
         if device.username is None:
-            raise InventoryError(
-                device.where, None, "no username given; NETCONF needs an account", "name its secret"
-            )
+            rule = "no username given; NETCONF needs an account"
+            raise InventoryError(device.where, None, rule, "name its secret")
         if device.password is None and options.key_file is None:
             rule = "SSH asks for a password or key_file"
             raise InventoryError(device.where, None, rule, "name the secret, or give options.key_file")
         for name, path in (("known_hosts", options.known_hosts), ("key_file", options.key_file)):
             if path is not None and not Path(path).is_file():
-                raise InventoryError(
-                    f"{device.where} options.{name}", path, "it is a file", "correct the path"
-                )
+                remedy = "correct the path"
+                raise InventoryError(f"{device.where} options.{name}", path, "it is a file", remedy)
         if options.confirm_timeout_s < 1:
             where = f"{device.where} options.confirm_timeout_s"
             rule = "a switch waits for a second at least"
@@ -259,9 +256,8 @@ class NetconfSession:
         tags, said = _tags(errors), self._said("; ".join(map(_message, errors)))
         where = self._device.where
         if "access-denied" in tags:
-            return AccessError(
-                where, f"{said} to {what}", "the account may read and set QoS", "correct its rights"
-            )
+            rule = "the account may read and set QoS"
+            return AccessError(where, f"{said} to {what}", rule, "correct its rights")
         if tags & _SOMEBODY_ELSE or what == "lock":  # some switches say so in words alone
             about = " ".join(str(one.info or "") for one in errors)
             holder = re.search(r"<(?:\w+:)?session-id[^>]*>\s*(\d+)\s*<", about)
@@ -269,9 +265,8 @@ class NetconfSession:
             rule = "one change is made at a time, from a configuration without uncommitted edits"
             remedy = "let the other one end, or discard what it left on the switch"
             return ConcurrentEditError(where, f"{said}{by} to {what}", rule, remedy)
-        return RefusedError(
-            where, f"{said} to {what}", "the switch takes the change", "check the switch and its version"
-        )
+        rule = "the switch takes the change"
+        return RefusedError(where, f"{said} to {what}", rule, "check the switch and its version")
 
     def _not_connected(self, error: Exception, *, expired: bool) -> SwitchError:
         device, text = self._device, str(error)
@@ -287,9 +282,8 @@ class NetconfSession:
             remedy = "add its key once you have checked it, or say tls.verify: false for a network you trust"
             return AccessError(device.where, received, rule, remedy)
         if isinstance(error, AuthenticationError) and "transport shut down" not in text:
-            return AccessError(
-                device.where, "a refusal to log in", "the credentials are the switch's", "correct them"
-            )
+            rule = "the credentials are the switch's"
+            return AccessError(device.where, "a refusal to log in", rule, "correct them")
         received = f"no session ({self._said(text) or type(error).__name__})"
         rule = "a switch speaks NETCONF over SSH at the address of the inventory"
         remedy = "check that it is up and NETCONF is enabled, or correct address and port"

@@ -43,9 +43,8 @@ def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) 
         body = _gunzip(body, min(most, max_body_bytes), what)
     elif coding != "identity":
         received = f"content-encoding {content_encoding} but first bytes {body[:2].hex() or 'none'}"
-        raise DecodeError(
-            "body", received, "a gzip stream starts with 1f8b", "compress the body or drop the header"
-        )
+        rule = "a gzip stream starts with 1f8b"
+        raise DecodeError("body", received, rule, "compress the body or drop the header")
     return body.removeprefix(_UTF8_BOM)
 
 
@@ -83,9 +82,8 @@ def _gunzip(body: bytes, limit: int, what: str) -> bytes:
             try:
                 part = stream.decompress(rest, min(_READ_BYTES, limit - size + 1))
             except zlib.error as error:
-                raise DecodeError(
-                    "body", f"a gzip stream that breaks ({error})", "a gzip body is whole", "send it again"
-                ) from error
+                received = f"a gzip stream that breaks ({error})"
+                raise DecodeError("body", received, "a gzip body is whole", "send it again") from error
             rest = stream.unconsumed_tail
             if at_end and not part and not rest and not stream.eof:
                 received = "a gzip stream that ends early"

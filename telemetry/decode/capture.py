@@ -86,9 +86,8 @@ def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagr
     elif data[:4] in _PCAP:
         frames = _pcap(memoryview(data), problems)
     else:
-        raise DecodeError(
-            "capture", f"first bytes {data[:4].hex() or 'none'}", "a pcap or pcapng file", "capture again"
-        )
+        rule = "a pcap or pcapng file"
+        raise DecodeError("capture", f"first bytes {data[:4].hex() or 'none'}", rule, "capture again")
     fragments = 0
     for number, frame in enumerate(frames):
         packet = _ip(frame)

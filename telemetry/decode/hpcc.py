@@ -201,9 +201,8 @@ def _wrong(record: _Record, position: int, hops: int) -> ReportError | None:
     """The error in a record whose fields are each valid; None without one."""
     if hops == 0:
         remedy = "check that switches fill the header; this record was left out"
-        return ReportError(
-            f"record {position} header", "a count of 0 hops", "a report has at least one", remedy
-        )
+        rule = "a report has at least one"
+        return ReportError(f"record {position} header", "a count of 0 hops", rule, remedy)
     if record.path is not None and len(record.path) != hops:
         received = f"{len(record.path)} places for {hops} hops"
         rule = "a path has a place for each hop that the header counts"

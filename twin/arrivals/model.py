@@ -103,16 +103,7 @@ def modelled(
     apart = arrivals
     if bursts is not None:
         apart = arrivals.take(np.flatnonzero(~bursts.member | (before & (arrivals.last_s >= since_s))))
-    found = _modelled_apart(
-        apart,
-        shape,
-        spacing,
-        nic_bytes_per_s=nic_bytes_per_s,
-        since_s=since_s,
-        until_s=until_s,
-        packet_bytes=packet_bytes,
-        rng=rng,
-    )
+    found = _modelled_apart(apart, shape, spacing, nic_bytes_per_s, since_s, until_s, packet_bytes, rng)
     if bursts is None:
         return found
     of_bursts = arrivals.take(np.flatnonzero(bursts.member & ~before))
@@ -132,7 +123,6 @@ def _modelled_apart(
     arrivals: FlowArrivals,
     shape: Shape,
     spacing: float,
-    *,
     nic_bytes_per_s: Mapping[str, float],
     since_s: float,
     until_s: float,

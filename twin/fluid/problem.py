@@ -272,9 +272,8 @@ def _clock(scenario: Scenario, groups: Groups, fabric: Fabric, sender: Sender, s
     else:
         target = step_s
         if not (np.isfinite(step_s) and 0 < step_s <= scenario.duration_s):
-            raise ParameterError(
-                "fluid step_s", str(step_s), "a step is above 0 and within the scenario", "give such as 1e-6"
-            )
+            rule = "a step is above 0 and within the scenario"
+            raise ParameterError("fluid step_s", str(step_s), rule, "give such as 1e-6")
     delay_steps = 0
     step = target
     if delay is not None:

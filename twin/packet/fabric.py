@@ -49,9 +49,8 @@ class Fabric:
         background: Background | None = None,
     ) -> None:
         if not 0.0 <= sampling_rate <= 1.0:
-            raise ParameterError(
-                "fabric sampling_rate", str(sampling_rate), "a share lies in [0, 1]", "give such as 0.015625"
-            )
+            rule = "a share lies in [0, 1]"
+            raise ParameterError("fabric sampling_rate", str(sampling_rate), rule, "give such as 0.015625")
         check_seed("seed", seed)
         self.plan = plan
         self._seed = seed
@@ -88,9 +87,8 @@ class Fabric:
         try:
             return self._watermarks[port]
         except KeyError:
-            raise ScenarioError(
-                "fabric port", str(port), "only switch ports have a watermark", "name one of those"
-            ) from None
+            rule = "only switch ports have a watermark"
+            raise ScenarioError("fabric port", str(port), rule, "name one of those") from None
 
     def set_watermark(self, ports: Iterable[int], watermark: Watermark) -> None:
         table, chosen = self._state.ports, tuple(ports)
@@ -203,9 +201,8 @@ class Fabric:
     def advance(self, until_s: float) -> Results:
         """Runs up to ``until_s``; returns flows and samples that ended. Raises ``ParameterError``."""
         if not (math.isfinite(until_s) and until_s >= self.now_s):
-            raise ParameterError(
-                "fabric until_s", str(until_s), f"time goes on from {self.now_s:g} s", "give a later time"
-            )
+            rule = f"time goes on from {self.now_s:g} s"
+            raise ParameterError("fabric until_s", str(until_s), rule, "give a later time")
         taken: list[Samples] = []
         while True:
             if _kernels.advance(self._state, self._params, until_s) == layout.FINISHED:
@@ -335,9 +332,8 @@ class Fabric:
     def _enter(self, paths: Sequence[tuple[int, ...]], **columns: NDArray[np.generic]) -> NDArray[np.int64]:
         for path in paths:
             if len(path) > _MOST_HOPS:
-                raise ScenarioError(
-                    "fabric, a path", f"{len(path)} ports", f"at most {_MOST_HOPS} are crossed", "shorten it"
-                )
+                rule = f"at most {_MOST_HOPS} are crossed"
+                raise ScenarioError("fabric, a path", f"{len(path)} ports", rule, "shorten it")
         columns["start_s"] = np.maximum(columns["start_s"], self.now_s)
         ways = [self._routes.way(path) for path in paths]
         kept = max(_MOST_PROBED, len(ways))

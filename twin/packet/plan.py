@@ -41,9 +41,8 @@ class FabricPlan(FabricSizes):
 
     def __post_init__(self) -> None:
         if not any(port.port is None for port in self.ports):
-            raise ScenarioError(
-                "fabric", None, "it has no host, and traffic starts and ends at hosts", "add hosts"
-            )
+            rule = "it has no host, and traffic starts and ends at hosts"
+            raise ScenarioError("fabric", None, rule, "add hosts")
         self.check_sizes("fabric")
         for index, port in enumerate(self.ports):
             check_above_zero(f"fabric port {index} rate", port.rate_bytes_per_s, error=ScenarioError)
@@ -64,9 +63,8 @@ class FabricPlan(FabricSizes):
     def check_ecmp_seed(self, switch: str, seed: int) -> None:
         """Raises ``ScenarioError`` for another kind of node, ``ParameterError`` for no such seed."""
         if switch not in self.switches:
-            raise ScenarioError(
-                "fabric ecmp_seeds", repr(switch), "only switches have an ECMP seed", "name one of those"
-            )
+            rule = "only switches have an ECMP seed"
+            raise ScenarioError("fabric ecmp_seeds", repr(switch), rule, "name one of those")
         check_seed(f"ECMP seed of {switch!r}", seed)
 
     @cached_property

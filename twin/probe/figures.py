@@ -10,23 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.prediction import (
-    BLOCKS,
-    ELEPHANT_FROM_BYTES,
-    MOUSE_BELOW_BYTES,
-    GainFigures,
-    Probe,
-    slowdowns,
-)
-from twin.probe._draws import (
-    PROBE_BINS,
-    PROBE_FIRST,
-    PROBE_SHIFT,
-    PROBES,
-    Paths,
-    ProbePaths,
-    draw_paths,
-)
+from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, GainFigures, Probe, slowdowns
+from twin.probe._draws import PROBE_BINS, PROBE_FIRST, PROBE_SHIFT, PROBES, Paths, ProbePaths, draw_paths
 from twin.scenario import Scenario
 
 _EDGES = (np.arange(PROBE_BINS + 1, dtype=np.uint64) + np.uint64(PROBE_FIRST)) << np.uint64(PROBE_SHIFT)

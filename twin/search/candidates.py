@@ -159,9 +159,8 @@ def check_spread(where: str, sigma: float, pmax_factor: float) -> None:
     """Raises ``ParameterError`` unless ``sigma`` > 0 and ``pmax_factor`` ≥ 1, both finite."""
     check_above_zero(f"{where} sigma", sigma)
     if not (math.isfinite(pmax_factor) and pmax_factor >= 1):
-        raise ParameterError(
-            f"{where} pmax_factor", str(pmax_factor), "a factor is 1 or more", "give such as 10"
-        )
+        rule = "a factor is 1 or more"
+        raise ParameterError(f"{where} pmax_factor", str(pmax_factor), rule, "give such as 10")
 
 
 def _rounded(kmin: float, kmax: float, pmax: float, bounds: WatermarkBounds) -> Watermark:
@@ -260,9 +259,8 @@ class NarrowedSampler:
     def __post_init__(self) -> None:
         check_spread("narrowed sampler", self.sigma, self.pmax_factor)
         if not self.leaders:
-            raise ParameterError(
-                "narrowed sampler leaders", "none", "it draws around leaders", "give at least one"
-            )
+            rule = "it draws around leaders"
+            raise ParameterError("narrowed sampler leaders", "none", rule, "give at least one")
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
         near = [self.leaders[index % len(self.leaders)] for index in range(count)]

@@ -56,9 +56,8 @@ class Policy:
             raise ParameterError("weights probe", f"{self.probe:g}", "a share is at most 1", "give 0 to 1")
         total = self.bulk + self.delay
         if total == 0:
-            raise ParameterError(
-                "weights", "0 for bulk and for delay", "one of them must count", "give such as 0.5,0.5"
-            )
+            rule = "one of them must count"
+            raise ParameterError("weights", "0 for bulk and for delay", rule, "give such as 0.5,0.5")
         object.__setattr__(self, "bulk", self.bulk / total)
         object.__setattr__(self, "delay", self.delay / total)
 

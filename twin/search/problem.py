@@ -140,9 +140,8 @@ class SearchSettings:
             check_not_negative(f"search {name}", getattr(self, name))
         check_above_zero("search budget_s", self.budget_s)
         if not 0 < self.keep <= 1:
-            raise ParameterError(
-                "search keep", str(self.keep), "a share lies in (0, 1]", "give such as 0.375"
-            )
+            received = str(self.keep)
+            raise ParameterError("search keep", received, "a share lies in (0, 1]", "give such as 0.375")
         if not self.fractions or self.fractions[-1] != 1.0 or not all(np.diff((0.0, *self.fractions)) > 0):
             raise ParameterError(
                 "search fractions", str(self.fractions), "they rise from above 0 to 1", "give such as 0.4, 1"

@@ -24,7 +24,7 @@ from twin.search.candidates import (
 )
 from twin.search.conclusion import recommend
 from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
-from twin.search.looks import Plan, fewer, long_moments, look
+from twin.search.looks import Plan, WholeRuns, fewer, long_moments, look
 from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
@@ -33,7 +33,6 @@ from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
 from twin.search.vendor_table import vendor_table
-from twin.search.whole import WholeRuns
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers, shipped
 

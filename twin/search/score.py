@@ -295,9 +295,8 @@ def _throughput(
     completing = _seen(slowdown, feasible)
     share = persistent_share if persistent_share is not None else (0.0 if completing else 1.0)
     if not 0.0 <= share <= 1.0:
-        raise ParameterError(
-            "persistent_share", str(share), "a share lies in [0, 1]", "give a share of flows"
-        )
+        rule = "a share lies in [0, 1]"
+        raise ParameterError("persistent_share", str(share), rule, "give a share of flows")
     if not completing or share == 1.0:
         return goodput, LEAST_SPREAD["goodput"], "goodput_bytes_per_s"
     if share == 0.0:

@@ -128,18 +128,16 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     wanted = np.dtype(_TYPES[name])
     given = np.asarray(values)
     if given.ndim != 1:
-        raise ParameterError(
-            f"traffic {name}", f"an array of shape {given.shape}", "a column is flat", "flatten it"
-        )
+        rule = "a column is flat"
+        raise ParameterError(f"traffic {name}", f"an array of shape {given.shape}", rule, "flatten it")
     if given.size == 0:
         column = np.empty(0, dtype=wanted)
     elif given.dtype.kind not in ("iu" if wanted.kind == "i" else "iuf"):
         what = "whole numbers" if wanted.kind == "i" else "numbers"
         raise ParameterError(f"traffic {name}", f"{given.dtype} values", f"it holds {what}", "convert it")
     elif wanted.kind == "i" and (given.max() > np.iinfo(wanted).max or given.min() < np.iinfo(wanted).min):
-        raise ParameterError(
-            f"traffic {name}", f"{given.max()}", f"it must fit {wanted}", "correct the number"
-        )
+        rule = f"it must fit {wanted}"
+        raise ParameterError(f"traffic {name}", f"{given.max()}", rule, "correct the number")
     else:
         column = given.astype(wanted)
     column.flags.writeable = False
@@ -149,9 +147,8 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
 def _check_same_length(columns: dict[str, NDArray[Any]], count: int) -> None:
     for name, column in columns.items():
         if len(column) != count:
-            raise ParameterError(
-                f"traffic {name}", f"{len(column)} entries", f"there are {count} flows", "give one a flow"
-            )
+            rule = f"there are {count} flows"
+            raise ParameterError(f"traffic {name}", f"{len(column)} entries", rule, "give one a flow")
 
 
 def _check_lengths(traffic: Traffic) -> None:
@@ -285,11 +282,9 @@ def chosen_hosts(where: str, wanted: Sequence[int] | None, hosts: Hosts) -> NDAr
     for host in wanted:
         check_count(where, host, least=0)
         if host >= hosts.count:
-            raise ParameterError(
-                where, str(host), f"hosts are numbered 0 to {hosts.count - 1}", "name a host there is"
-            )
+            rule = f"hosts are numbered 0 to {hosts.count - 1}"
+            raise ParameterError(where, str(host), rule, "name a host there is")
     if len(wanted) == 0 or len(set(wanted)) != len(wanted):
-        raise ParameterError(
-            where, str(list(wanted)), "it names at least one host, none twice", "correct the list"
-        )
+        rule = "it names at least one host, none twice"
+        raise ParameterError(where, str(list(wanted)), rule, "correct the list")
     return np.array(wanted, dtype=np.int64)

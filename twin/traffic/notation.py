@@ -32,9 +32,8 @@ class Phase:
         if self.until_s is not None:
             check_not_negative("phase until_s", self.until_s)
             if self.until_s <= self.at_s:
-                raise ParameterError(
-                    "phase until_s", str(self.until_s), f"it is after at_s ({self.at_s})", "correct one"
-                )
+                rule = f"it is after at_s ({self.at_s})"
+                raise ParameterError("phase until_s", str(self.until_s), rule, "correct one")
 
 
 @dataclass(frozen=True)
@@ -168,9 +167,8 @@ def pattern(name: str, options: Mapping[str, object] | None = None, *, where: st
         given[option] = _value(f"{where} {name} {option}", option, hints[option], value)
     for one in fields(entry.build):
         if one.default is one.default_factory is MISSING and one.name not in {**entry.preset, **given}:
-            raise ParameterError(
-                f"{where} {name} {one.name}", None, f"{name} needs it", f"add :{one.name}=VALUE"
-            )
+            rule = f"{name} needs it"
+            raise ParameterError(f"{where} {name} {one.name}", None, rule, f"add :{one.name}=VALUE")
     try:
         built: Pattern = entry.build(**entry.preset, **given)
     except ParameterError as refused:
@@ -183,9 +181,8 @@ def _option(key: str, entry: Entry, where: str) -> str:
     for option in (plain, f"{plain}_bytes", f"{plain}_s"):
         if option in entry.options:
             return option
-    raise ParameterError(
-        where, f"option {key!r}", f"options: {', '.join(entry.options)}", "rename or drop it"
-    )
+    rule = f"options: {', '.join(entry.options)}"
+    raise ParameterError(where, f"option {key!r}", rule, "rename or drop it")
 
 
 def _value(where: str, option: str, hint: Any, value: object) -> Any:
@@ -267,9 +264,8 @@ def _items_of_line(line: str, where: str) -> list[dict[str, Any]]:
 
 def _phase(item: object, at: str) -> Phase:
     if not isinstance(item, Mapping):
-        raise ParameterError(
-            at, type(item).__name__, "an item is a mapping with a pattern", "see docs/twin/traffic.md"
-        )
+        rule = "an item is a mapping with a pattern"
+        raise ParameterError(at, type(item).__name__, rule, "see docs/twin/traffic.md")
     name = item.get("pattern")
     if not isinstance(name, str) or not name:
         received = None if name in (None, "") else repr(name)

@@ -214,9 +214,8 @@ class _Collective:
         check_not_negative("collective compute_s", self.compute_s)
         check_not_negative("collective compute_jitter", self.compute_jitter)
         if self.compute_jitter > 1:
-            raise ParameterError(
-                "collective compute_jitter", str(self.compute_jitter), "it is a share, up to 1", "lower it"
-            )
+            rule = "it is a share, up to 1"
+            raise ParameterError("collective compute_jitter", str(self.compute_jitter), rule, "lower it")
         if self.iterations is not None:
             check_count("collective iterations", self.iterations)
 
@@ -224,9 +223,8 @@ class _Collective:
         """The hosts of each group, in rank order."""
         size = hosts.count if self.group_size is None else self.group_size
         if size > hosts.count:
-            raise ParameterError(
-                "collective group_size", str(size), f"there are {hosts.count} hosts", "lower it"
-            )
+            rule = f"there are {hosts.count} hosts"
+            raise ParameterError("collective group_size", str(size), rule, "lower it")
         members = np.arange(hosts.count // size * size, dtype=np.int32).reshape(-1, size)
         if self.placement == "spread":
             members = members.reshape(size, -1).T

@@ -29,9 +29,8 @@ class SizeDistribution:
         at = f"sizes {self.name!r}"
         sizes, shares = zip(*self.points, strict=True) if self.points else ((), ())
         if len(shares) < 2 or shares[0] != 0 or shares[-1] != 1:
-            raise ParameterError(
-                at, f"shares {list(shares)}", "they run from 0 to 1", "begin and end the table there"
-            )
+            rule = "they run from 0 to 1"
+            raise ParameterError(at, f"shares {list(shares)}", rule, "begin and end the table there")
         for index, (low, high) in enumerate(pairwise(self.points)):
             if not (high[0] >= low[0] >= 0 and high[1] > low[1] and math.isfinite(high[0])):
                 rule = "sizes never fall, shares always rise"

@@ -114,9 +114,8 @@ class DaskWorkers:
 
         def attempt(left: dict[int, Job[T]]) -> None:
             if self._closings != closings:
-                raise SearchError(
-                    "tuning round", None, "its workers were closed before it ended", "ask again"
-                )
+                rule = "its workers were closed before it ended"
+                raise SearchError("tuning round", None, rule, "ask again")
             self._attempt(left, done)
 
         run_in_attempts(tasks, attempt, self._retries + 1)

@@ -127,9 +127,8 @@ class ProcessWorkers:
         self, n_workers: int, *, niceness: int = 0, retries: int = 2, idle_timeout_s: float = 3600.0
     ) -> None:
         if n_workers < 2:
-            raise ParameterError(
-                "workers", str(n_workers), "a pool has two processes or more", "ask make_workers for fewer"
-            )
+            rule = "a pool has two processes or more"
+            raise ParameterError("workers", str(n_workers), rule, "ask make_workers for fewer")
         self.n_workers = n_workers
         self._niceness = niceness
         self._retries = retries
@@ -215,9 +214,8 @@ def _until_broken(results: Iterator[T]) -> Iterator[T]:
 def make_workers(n_workers: int, *, niceness: int = 0) -> Workers:
     """A pool of that many processes; 0 or 1 runs in this process."""
     if n_workers < 0:
-        raise ParameterError(
-            "workers", str(n_workers), "a count is 0 or more", "give the number of cores to use"
-        )
+        rule = "a count is 0 or more"
+        raise ParameterError("workers", str(n_workers), rule, "give the number of cores to use")
     return ProcessWorkers(n_workers, niceness=niceness) if n_workers > 1 else InProcessWorkers()
 
 
@@ -229,9 +227,8 @@ def resolve_engine(name: str) -> Engine:
     try:
         made: Engine = getattr(import_module(module_name), class_name)()
     except (ImportError, AttributeError) as error:
-        raise ParameterError(
-            "engine", repr(name), f"it cannot be imported ({error})", "correct the path"
-        ) from error
+        rule = f"it cannot be imported ({error})"
+        raise ParameterError("engine", repr(name), rule, "correct the path") from error
     return made
 
 

@@ -22,9 +22,9 @@ from twin.watermark import Watermark
 FIRST_EXPLORATION = 0.2  # [O] for ACC online; PET's ε by its other use as the clip [P]
 
 
-def exploration(steps: int, first: float = FIRST_EXPLORATION) -> float:
+def exploration(steps: int) -> float:
     """PET's Eq. 13 [P]: ε · 0.99^(t ÷ 50) once t > 50; halves each 3 448 steps and never rises."""
-    return first if steps <= 50 else first * 0.99 ** (steps / 50)
+    return FIRST_EXPLORATION * (1.0 if steps <= 50 else 0.99 ** (steps / 50))
 
 
 class Mode(Enum):
