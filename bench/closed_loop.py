@@ -42,13 +42,11 @@ ALIKE = replace(
 
 
 class _Silent:
-    """Watches without a word."""
+    """A watcher that prints nothing."""
 
-    def stage(self, text: str) -> None:
-        """Nothing."""
+    def stage(self, text: str) -> None: ...
 
-    def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
-        """Nothing."""
+    def interval(self, run: str, interval: Interval, round_: Round | None) -> None: ...
 
 
 def run(

@@ -207,7 +207,7 @@ class Finding:
 
     @property
     def why(self) -> str:
-        """What else the verdict rests on."""
+        """Remarks on the verdict: too few seeds, and the claim's own note."""
         if self.verdict is Verdict.NO_RESULTS:
             return ""
         few = f"{len(self.values)} seeds" if 0 < len(self.values) < LEAST_SEEDS else ""
@@ -253,7 +253,7 @@ class Results:
         self._options = f"--seeds {','.join(map(str, seeds))}" + (f" --into {into}" if into else "")
 
     def of(self, scenario: str, pair: Pair) -> dict[int, Row]:
-        """By seed."""
+        """The rows of a tuner on a scenario, by seed."""
         return self._rows.get((scenario + self._suffix, pair), {})
 
     def in_pairs(self, one: tuple[str, Pair], other: tuple[str, Pair | None]) -> list[tuple[Row, Row]]:

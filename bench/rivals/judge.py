@@ -113,7 +113,7 @@ class Slices:
 
     @property
     def score(self) -> Floats:
-        """I of each slice."""
+        """The score I (see above) of each slice."""
         delivered = 0.5 * np.log(np.maximum(self.delivered_bytes, 1.0))
         found: Floats = delivered - 0.5 * np.log(self.probe_p99) - self.paused_share
         return found
@@ -124,7 +124,7 @@ class Slices:
 
 @dataclass(slots=True)
 class _Slice:
-    """What is being added up over one slice."""
+    """Sums over one slice so far."""
 
     probe_counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None = None
     sums: dict[str, float] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class _Slice:
 
 
 class Judge:
-    """Adds up one run of ``traffic``."""
+    """Gathers the figures of one run of ``traffic``."""
 
     def __init__(self, scenario: Scenario, traffic: Traffic) -> None:
         endless = np.flatnonzero(np.isinf(traffic.payload_bytes))

@@ -278,7 +278,7 @@ def _title(figure: Any, says: str) -> None:
 
 
 def _mark(label: Any, tuner: str) -> None:
-    """The incumbent and ecntwin stand out in lists."""
+    """Prints the labels of the incumbent and ecntwin bold and in their colours."""
     if tuner in _COLOURS:
         label.set_color(_COLOURS[tuner])
         label.set_fontweight("bold")

@@ -45,20 +45,11 @@ def regret_table(standings: Standings, *, markdown: bool = False) -> Table:
 
 
 def conduct_table(standings: Standings, *, markdown: bool = False) -> Table:
-    """How each tuner got there, means over scenarios and seeds."""
+    """How each tuner settles, changes settings and what it costs: means over scenarios and seeds."""
     table = _table("On the way there: means over scenarios and seeds", markdown)
     table.add_column("tuner", no_wrap=True)
-    for heading in (
-        "settled",
-        "settles in",
-        "never",
-        "worst ms",
-        "worse ms",
-        "changes",
-        "of size",
-        "sent",
-        "CPU",
-    ):
+    headings = "settled", "settles in", "never", "worst ms", "worse ms", "changes", "of size", "sent", "CPU"
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for tuner, budget in standings.tuners:
         found = _found(standings, tuner, budget)
@@ -119,12 +110,7 @@ def claims_table(findings: Sequence[Finding], *, markdown: bool = False) -> Tabl
     for one in findings:
         mean, low, high = one.ours
         source = f"{one.claim.where} \\[{one.claim.standing}]"
-        first = (
-            f"{one.claim.id} {one.claim.says}",
-            source,
-            one.measure,
-            one.tuner or "–",
-        )
+        first = (f"{one.claim.id} {one.claim.says}", source, one.measure, one.tuner or "–")
         same = [new == old for new, old in zip_longest(first, before)]
         table.add_row(
             *("" if all(same[: place + 1]) else text for place, text in enumerate(first)),

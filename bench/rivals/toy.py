@@ -109,7 +109,7 @@ class Toy:
 
 
 def threshold_bytes(watermark: Watermark) -> float:
-    """T of a watermark."""
+    """The threshold T that a watermark amounts to."""
     gentler: float = (0.2 / watermark.pmax) ** 0.25
     return math.sqrt(watermark.kmin_bytes * watermark.kmax_bytes) * gentler
 

@@ -63,7 +63,7 @@ class Kept:
                 raise ParameterError(where, f"{about}", f"it must be {self._is} to go on", remedy)
 
     def save(self) -> None:
-        """All or nothing, so that a kill loses one episode."""
+        """Replaces the file as a whole, so that ending the process loses one episode at most."""
         about = {**self._is, "episodes": self.episodes, "cpu_s": self.cpu_s}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         part = self._path.with_name(f"part-{_CHECKPOINT}")
