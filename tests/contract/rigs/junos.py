@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import pytest
-
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, UnitProfile
 from switches.junos import JunosAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware
+from tests.contract.rigs.netconf import NetconfServerRig
 from tests.counterparts.switches.junos_switch import JunosSwitch
 from tests.counterparts.switches.netconf_server import Element
 from tests.counterparts.switches.ssh_server import LOOPBACK, Account
@@ -64,23 +61,15 @@ CONFIGURATION = """
 """
 
 
-class JunosRig(Rig):
+class JunosRig(NetconfServerRig):
     kind = "junos"
+    server: JunosSwitch
 
     def __init__(self, folder: Path) -> None:
-        self._environment = pytest.MonkeyPatch()
-        self._environment.setenv("JUNOS_RIGHT", "right-password")
-        self._environment.setenv("JUNOS_WRONG", "wrong-password")
-        self._environment.setenv("JUNOS_USER", "ecntwin")
-        self.server = JunosSwitch(CONFIGURATION, Account("ecntwin", "right-password"))
-        self.known_hosts = folder / "known_hosts"
-        self.known_hosts.write_text(self.server.ssh.known_hosts(), "utf-8")
-        self.server.store.listeners.append(self._record)
+        server = JunosSwitch(CONFIGURATION, Account("ecntwin", "right-password"))
+        passwords = {"JUNOS_RIGHT": "right-password", "JUNOS_WRONG": "wrong-password"}
+        super().__init__(folder, server, JUNOS_USER="ecntwin", **passwords)
         self.reset()
-
-    def close(self) -> None:
-        self.server.close()
-        self._environment.undo()
 
     def reset(self) -> None:
         self.configure(CONFIGURATION)
@@ -89,11 +78,8 @@ class JunosRig(Rig):
         """It runs that, as after a start."""
         running = Element("data")
         running.append(ElementTree.fromstring(configuration))
-        self.server.ssh.silent = False
-        self.server.store.faults.losing = self.server.store.faults.ignoring = False
-        self.server.store.reset(running)
+        self.begin(running)
         self.server.history.clear()
-        self.seen: list[tuple[int, int]] = []
 
     def profiles(self) -> set[str | None]:
         """The names of its drop profiles."""
@@ -117,11 +103,8 @@ class JunosRig(Rig):
     def refused(self) -> SwitchAdapter:
         return self.adapter(password=Secret(env="JUNOS_WRONG"))
 
-    def hardware(self) -> Hardware:
-        return _running(self.server.store.hardware)
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.seen
+    def running(self, configuration: Element) -> Hardware:
+        return _running(configuration)
 
     def bystanders(self) -> object:
         others = deepcopy(self.server.store.running)
@@ -160,36 +143,6 @@ class JunosRig(Rig):
             )
             _bound(cos, scheduler).text = name
         self.server.store.set_running(changed)
-
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        self.server.ssh.silent = True
-        try:
-            yield
-        finally:
-            self.server.ssh.silent = False
-
-    @contextmanager
-    def losing_replies(self) -> Iterator[None]:
-        self.server.store.faults.losing = True
-        try:
-            yield
-        finally:
-            self.server.store.faults.losing = False
-
-    @contextmanager
-    def ignoring(self) -> Iterator[None]:
-        self.server.store.faults.ignoring = True
-        try:
-            yield
-        finally:
-            self.server.store.faults.ignoring = False
-
-    def expire(self) -> None:
-        self.server.expire()
-
-    def _record(self, hardware: Element) -> None:
-        self.seen += [(mark.kmin_bytes, mark.kmax_bytes) for mark in _running(hardware).values() if mark]
 
 
 def _running(configuration: Element) -> Hardware:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -15,7 +16,7 @@ from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
-from tests.counterparts.switches.netconf_server import Element
+from tests.counterparts.switches.netconf_server import Element, NetconfServer
 from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of, profile_document
 from tests.counterparts.switches.openconfig_netconf import OpenConfigNetconf, running_of
 from tests.counterparts.switches.ssh_server import LOOPBACK, Account
@@ -28,78 +29,41 @@ _QUEUE = "qos/interfaces/interface[interface-id='{}']/output/queues/queue[name='
 _BINDING = "queue-management-profile"
 
 
-class NetconfRig(Rig):
-    kind = "netconf"
+class NetconfServerRig(Rig):
+    """What every rig does that speaks NETCONF over SSH to a datastore in memory."""
 
-    def __init__(self, folder: Path) -> None:
-        self.server = OpenConfigNetconf(factory(self.first), Account("ecn", "right-password"))
+    server: NetconfServer
+
+    def __init__(self, folder: Path, server: NetconfServer, **environment: str) -> None:
+        self.server = server
         self.known_hosts = folder / "known_hosts"
-        self.known_hosts.write_text(self.server.ssh.known_hosts(), "utf-8")
-        self.server.store.listeners.append(self._record)
+        self.known_hosts.write_text(server.ssh.known_hosts(), "utf-8")
+        server.store.listeners.append(self._record)
         self.seen: list[tuple[int, int]] = []
         self._environment = pytest.MonkeyPatch()
-        self._environment.setenv("NETCONF_RIGHT", "right-password")
-        self._environment.setenv("NETCONF_WRONG", "wrong-password")
-        self._environment.setenv("NETCONF_USER", "ecn")
+        for name, value in environment.items():
+            self._environment.setenv(name, value)
 
     def close(self) -> None:
         self.server.close()
         self._environment.undo()
 
-    def reset(self) -> None:
+    def begin(self, running: Element) -> None:
+        """It runs that, as after a start, and no fault is on."""
         self.server.ssh.silent = False
         self.server.store.faults.losing = self.server.store.faults.ignoring = False
-        self.server.store.reset(running_of(factory(self.first)))
+        self.server.store.reset(running)
         self.seen = []
 
-    def adapter(self, **device: Any) -> SwitchAdapter:
-        given: dict[str, Any] = {
-            "name": "leaf1",
-            "platform": "netconf",
-            "address": LOOPBACK,
-            "port": self.server.ssh.port,
-            "ports": ("Ethernet*",),
-            "username": Secret(env="NETCONF_USER"),
-            "password": Secret(env="NETCONF_RIGHT"),
-            "options": {"known_hosts": str(self.known_hosts)},
-            **PATIENT,
-        }
-        return NetconfAdapter(Device(**given | device), clock_ns=lambda: 7)
-
-    def refused(self) -> SwitchAdapter:
-        return self.adapter(password=Secret(env="NETCONF_WRONG"))
+    @abstractmethod
+    def running(self, configuration: Element) -> Hardware:
+        """The watermarks of a configuration."""
 
     def hardware(self) -> Hardware:
-        return _running(self.server.store.hardware)
+        return self.running(self.server.store.hardware)
 
     def history(self) -> list[tuple[int, int]]:
         return self.seen
-
-    def bystanders(self) -> object:
-        """All but the bindings that may change and the profiles that nobody else uses."""
-        others = deepcopy(self.server.store.running)
-        profiles = _at(others, _PROFILES)
-        for entry in list(profiles):
-            if entry.findtext("name", "", _NAMES).startswith("ecntwin-"):
-                profiles.remove(entry)
-        profiles[:] = sorted(profiles, key=lambda entry: entry.findtext("name", "", _NAMES))
-        for port in PORTS:
-            config = _at(others, _QUEUE.format(port))
-            for bound in config.findall(_BINDING, _NAMES):
-                config.remove(bound)
-        return ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
-
-    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
-        changed = deepcopy(self.server.store.running)
-        by_hand = profile_document("BY-HAND", leaves_of(watermark) | {"weight": 0, "drop": False})
-        document = {"qos": {"queue-management-profiles": {_BINDING: [by_hand]}}}
-        for port in PORTS[:1] if only_first else PORTS:
-            _at(changed, f"{_QUEUE.format(port)}/{_BINDING}").text = "BY-HAND"
-        profiles = _at(changed, _PROFILES)
-        for old in profiles.findall(f"{_BINDING}[name='BY-HAND']", _NAMES):
-            profiles.remove(old)
-        profiles.extend(_at(running_of(document), _PROFILES))
-        self.server.store.set_running(changed)
 
     @contextmanager
     def silent(self) -> Iterator[None]:
@@ -129,7 +93,65 @@ class NetconfRig(Rig):
         self.server.expire()
 
     def _record(self, hardware: Element) -> None:
-        self.seen += [(mark.kmin_bytes, mark.kmax_bytes) for mark in _running(hardware).values() if mark]
+        self.seen += [(mark.kmin_bytes, mark.kmax_bytes) for mark in self.running(hardware).values() if mark]
+
+
+class NetconfRig(NetconfServerRig):
+    kind = "netconf"
+
+    def __init__(self, folder: Path) -> None:
+        server = OpenConfigNetconf(factory(self.first), Account("ecn", "right-password"))
+        passwords = {"NETCONF_RIGHT": "right-password", "NETCONF_WRONG": "wrong-password"}
+        super().__init__(folder, server, NETCONF_USER="ecn", **passwords)
+
+    def reset(self) -> None:
+        self.begin(running_of(factory(self.first)))
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        given: dict[str, Any] = {
+            "name": "leaf1",
+            "platform": "netconf",
+            "address": LOOPBACK,
+            "port": self.server.ssh.port,
+            "ports": ("Ethernet*",),
+            "username": Secret(env="NETCONF_USER"),
+            "password": Secret(env="NETCONF_RIGHT"),
+            "options": {"known_hosts": str(self.known_hosts)},
+            **PATIENT,
+        }
+        return NetconfAdapter(Device(**given | device), clock_ns=lambda: 7)
+
+    def refused(self) -> SwitchAdapter:
+        return self.adapter(password=Secret(env="NETCONF_WRONG"))
+
+    def running(self, configuration: Element) -> Hardware:
+        return _running(configuration)
+
+    def bystanders(self) -> object:
+        """All but the bindings that may change and the profiles that nobody else uses."""
+        others = deepcopy(self.server.store.running)
+        profiles = _at(others, _PROFILES)
+        for entry in list(profiles):
+            if entry.findtext("name", "", _NAMES).startswith("ecntwin-"):
+                profiles.remove(entry)
+        profiles[:] = sorted(profiles, key=lambda entry: entry.findtext("name", "", _NAMES))
+        for port in PORTS:
+            config = _at(others, _QUEUE.format(port))
+            for bound in config.findall(_BINDING, _NAMES):
+                config.remove(bound)
+        return ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        changed = deepcopy(self.server.store.running)
+        by_hand = profile_document("BY-HAND", leaves_of(watermark) | {"weight": 0, "drop": False})
+        document = {"qos": {"queue-management-profiles": {_BINDING: [by_hand]}}}
+        for port in PORTS[:1] if only_first else PORTS:
+            _at(changed, f"{_QUEUE.format(port)}/{_BINDING}").text = "BY-HAND"
+        profiles = _at(changed, _PROFILES)
+        for old in profiles.findall(f"{_BINDING}[name='BY-HAND']", _NAMES):
+            profiles.remove(old)
+        profiles.extend(_at(running_of(document), _PROFILES))
+        self.server.store.set_running(changed)
 
 
 def _running(configuration: Element) -> Hardware:

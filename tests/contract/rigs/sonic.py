@@ -24,10 +24,81 @@ def changes(data: bytes) -> bool:
     return b"EXEC" in data
 
 
-class SonicRig(Rig):
-    kind = "sonic"
+class SonicHardware(Rig):
+    """What every SONiC rig does to its switch and sees of it, whatever its adapter talks to."""
+
     queues: ClassVar[tuple[int, ...]] = (3,)
     options: ClassVar[dict[str, Any]] = {}
+    switch: SonicSwitch
+
+    def hardware(self) -> Hardware:
+        return self.switch.hardware(self.queues)
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.switch.history()
+
+    def bystanders(self) -> object:
+        rows = self.switch.config_db()
+        for key in [key for key in rows if key.startswith("WRED_PROFILE|ECNTWIN_")]:
+            del rows[key]
+        for key, row in rows.items():
+            table, _, name = key.partition("|")
+            if table == "QUEUE" and int(name.rpartition("|")[2]) in self.queues:
+                row.pop("wred_profile", None)
+        return rows
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        if only_first:
+            self.switch.set_config(
+                {
+                    "WRED_PROFILE|SOMEBODYS": wred_row(watermark),
+                    **{f"QUEUE|{PORTS[0]}|{queue}": {"wred_profile": "SOMEBODYS"} for queue in self.queues},
+                }
+            )
+        else:  # as ecnconfig does: the profile, whosever it is
+            rows = self.switch.config_db()
+            bound = {rows[f"QUEUE|{port}|{queue}"]["wred_profile"] for port in PORTS for queue in self.queues}
+            self.switch.set_config({f"WRED_PROFILE|{name}": wred_row(watermark) for name in sorted(bound)})
+        self.switch.settle()
+
+    @contextmanager
+    def ignoring(self) -> Iterator[None]:
+        self.switch.faults.ignoring = True
+        try:
+            yield
+            self.switch.settle()
+        finally:
+            self.switch.faults.ignoring = False
+
+    def applying_half(self) -> AbstractContextManager[None] | None:
+        return self._half()
+
+    @contextmanager
+    def _half(self) -> Iterator[None]:
+        self.switch.faults.half = True
+        try:
+            yield
+            self.switch.settle()
+        finally:
+            self.switch.faults.half = False
+
+
+class SharedProfile(SonicHardware):
+    """The profile is edited where it stands: all queues that are bound to it are to be set."""
+
+    queues = (3, 4)
+
+    def bystanders(self) -> object:
+        rows = self.switch.config_db()
+        return {
+            key: {name: value for name, value in row.items() if name != "wred_profile"}
+            for key, row in rows.items()
+            if not key.startswith("WRED_PROFILE|")
+        }
+
+
+class SonicRig(SonicHardware):
+    kind = "sonic"
     queue_map: ClassVar[bool] = True
 
     def __init__(self, folder: Path) -> None:
@@ -61,78 +132,16 @@ class SonicRig(Rig):
     def refused(self) -> SwitchAdapter:
         return self.adapter(password=Secret(env="SONIC_TEST_WRONG"))
 
-    def hardware(self) -> Hardware:
-        return self.switch.hardware(self.queues)
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.switch.history()
-
-    def bystanders(self) -> object:
-        rows = self.switch.config_db()
-        for key in [key for key in rows if key.startswith("WRED_PROFILE|ECNTWIN_")]:
-            del rows[key]
-        for key, row in rows.items():
-            table, _, name = key.partition("|")
-            if table == "QUEUE" and int(name.rpartition("|")[2]) in self.queues:
-                row.pop("wred_profile", None)
-        return rows
-
-    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
-        if only_first:
-            self.switch.set_config(
-                {
-                    "WRED_PROFILE|SOMEBODYS": wred_row(watermark),
-                    **{f"QUEUE|{PORTS[0]}|{queue}": {"wred_profile": "SOMEBODYS"} for queue in self.queues},
-                }
-            )
-        else:  # as ecnconfig does: the profile, whosever it is
-            rows = self.switch.config_db()
-            bound = {rows[f"QUEUE|{port}|{queue}"]["wred_profile"] for port in PORTS for queue in self.queues}
-            self.switch.set_config({f"WRED_PROFILE|{name}": wred_row(watermark) for name in sorted(bound)})
-        self.switch.settle()
-
     def silent(self) -> AbstractContextManager[None]:
         return self.relay.silent()
 
     def losing_replies(self) -> AbstractContextManager[None]:
         return self.relay.losing_replies()
 
-    @contextmanager
-    def ignoring(self) -> Iterator[None]:
-        self.switch.faults.ignoring = True
-        try:
-            yield
-            self.switch.settle()
-        finally:
-            self.switch.faults.ignoring = False
 
-    def applying_half(self) -> AbstractContextManager[None] | None:
-        return self._half()
-
-    @contextmanager
-    def _half(self) -> Iterator[None]:
-        self.switch.faults.half = True
-        try:
-            yield
-            self.switch.settle()
-        finally:
-            self.switch.faults.half = False
-
-
-class SharedRig(SonicRig):
-    """The profile is edited where it stands: all queues that are bound to it are to be set."""
-
+class SharedRig(SharedProfile, SonicRig):
     kind = "sonic-shared"
-    queues = (3, 4)
     options: ClassVar[dict[str, Any]] = {"own_profile": False}
-
-    def bystanders(self) -> object:
-        rows = self.switch.config_db()
-        return {
-            key: {name: value for name, value in row.items() if name != "wred_profile"}
-            for key, row in rows.items()
-            if not key.startswith("WRED_PROFILE|")
-        }
 
 
 class UncountedRig(SonicRig):

@@ -12,19 +12,16 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, Tls
 from switches.sonic.gnmi_adapter import SonicGnmiAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig
+from tests.contract.rig import PATIENT
+from tests.contract.rigs.sonic import PORTS, SharedProfile, SonicHardware
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch
 from tests.counterparts.switches.sonic_gnmi import SonicGnmi
-from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
+from tests.counterparts.switches.sonic_switch import SonicSwitch
 from twin.watermark import Watermark
 
-PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")
 
-
-class SonicGnmiRig(Rig):
+class SonicGnmiRig(SonicHardware):
     kind = "sonic-gnmi"
-    queues: ClassVar[tuple[int, ...]] = (3,)
-    options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, folder: Path) -> None:
         self.switch = SonicSwitch(folder, ports=PORTS, watermark=self.first)
@@ -62,69 +59,17 @@ class SonicGnmiRig(Rig):
     def refused(self) -> SwitchAdapter:
         return self.adapter(password=Secret(env="SONIC_GNMI_WRONG"))
 
-    def hardware(self) -> Hardware:
-        return self.switch.hardware(self.queues)
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.switch.history()
-
-    def bystanders(self) -> object:
-        rows = self.switch.config_db()
-        for key in [key for key in rows if key.startswith("WRED_PROFILE|ECNTWIN_")]:
-            del rows[key]
-        for key, row in rows.items():
-            table, _, name = key.partition("|")
-            if table == "QUEUE" and int(name.rpartition("|")[2]) in self.queues:
-                row.pop("wred_profile", None)
-        return rows
-
-    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
-        if only_first:
-            self.switch.set_config(
-                {
-                    "WRED_PROFILE|SOMEBODYS": wred_row(watermark),
-                    **{f"QUEUE|{PORTS[0]}|{queue}": {"wred_profile": "SOMEBODYS"} for queue in self.queues},
-                }
-            )
-        else:
-            rows = self.switch.config_db()
-            bound = {rows[f"QUEUE|{port}|{queue}"]["wred_profile"] for port in PORTS for queue in self.queues}
-            self.switch.set_config({f"WRED_PROFILE|{name}": wred_row(watermark) for name in sorted(bound)})
-        self.switch.settle()
-
     def silent(self) -> AbstractContextManager[None]:
         return self.server.silent()
 
     def losing_replies(self) -> AbstractContextManager[None]:
         return self.server.losing_replies()
 
-    @contextmanager
-    def ignoring(self) -> Iterator[None]:
-        self.switch.faults.ignoring = True
-        try:
-            yield
-            self.switch.settle()
-        finally:
-            self.switch.faults.ignoring = False
 
-    @contextmanager
-    def _half(self) -> Iterator[None]:
-        self.switch.faults.half = True
-        try:
-            yield
-            self.switch.settle()
-        finally:
-            self.switch.faults.half = False
-
-    def applying_half(self) -> AbstractContextManager[None] | None:
-        return self._half()
-
-
-class OldImageRig(SonicGnmiRig):
-    """The shared profile is edited, in three fields: all queues that are bound to it are to be set."""
+class OldImageRig(SharedProfile, SonicGnmiRig):
+    """The shared profile is edited in three fields."""
 
     kind = "sonic-gnmi-2025"
-    queues = (3, 4)
     options: ClassVar[dict[str, Any]] = {"replace_only": True}
 
     def reset(self) -> None:
@@ -142,14 +87,6 @@ class OldImageRig(SonicGnmiRig):
             yield
         finally:
             self.personality.stops_after = None
-
-    def bystanders(self) -> object:
-        rows = self.switch.config_db()
-        return {
-            key: {name: value for name, value in row.items() if name != "wred_profile"}
-            for key, row in rows.items()
-            if not key.startswith("WRED_PROFILE|")
-        }
 
 
 RIGS = (SonicGnmiRig, OldImageRig)
