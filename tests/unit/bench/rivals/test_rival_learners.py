@@ -92,8 +92,9 @@ def test_the_same_seed_gives_the_same_settings_and_another_one_others(
     def run(seed: int) -> list[Watermark]:
         return asked(kind(mode, first_seed=seed), 400, seed)  # type: ignore[call-arg]
 
-    assert run(1) == run(1)
-    assert run(1) != run(2)
+    first = run(1)
+    assert run(1) == first
+    assert run(2) != first
 
 
 @pytest.mark.parametrize("kind", [Acc, Pet])
