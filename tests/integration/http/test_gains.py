@@ -131,9 +131,8 @@ async def test_a_service_started_anew_measures_a_rollout_that_is_under_way(
         here.service.hand.now_s += 60
         assert (await listed(here))[0]["measured"] is None
         traffic = Traffic(here.service)
-        for _ in range(12):  # some fill the window first
-            await traffic.passes(queue_bytes=30_000, seconds=4)
-            await asyncio.sleep(0.05)
-        gain = await until(here, lambda gain: gain["measured"] is not None)
+        async with asyncio.timeout(PATIENCE_S):
+            while (gain := (await listed(here))[0])["measured"] is None:
+                await traffic.passes(queue_bytes=30_000, seconds=4)  # some fill the window first
         assert gain["recommendation"] == decided["id"]
         assert gain["measured"] == pytest.approx(0.21, abs=0.02)

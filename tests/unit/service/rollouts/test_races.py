@@ -71,7 +71,7 @@ def test_a_set_that_has_not_begun_when_switches_are_frozen_does_not_begin(stops:
         else:
             await here.rollouts.roll_back("r", "eve")
         gate.set()
-        await asyncio.sleep(0.05)
+        await here.rests(rollout)
         assert "apply" not in here.switches["a"].calls
         assert here.runs["a"] == OLD
         if stops == "freeze":
@@ -91,8 +91,8 @@ def test_a_service_killed_while_it_froze_sets_nothing_when_it_is_back() -> None:
             await here.journal.append("r", event.at_s, encode(event))
         await here.journal.append("freeze", T0, b'{"frozen":true,"by":"eve"}')
         await here.rollouts.resume()
-        await asyncio.sleep(0.05)
         rollout = here.rollouts.get("r")
+        await here.rests(rollout)
         assert rollout.state.frozen
         assert (here.runs, rollout.state.phase) == (ALL_OLD, Phase.APPROVED)
         await here.rollouts.set_freeze(False, "eve")
@@ -116,7 +116,7 @@ def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(monkeypatch: py
         here.journal.broken = False
         here.switches["a"].gate.set()
         await until(lambda: rollout.state.phase is Phase.FLEET)
-        await asyncio.sleep(0.05)
+        await here.rests(rollout)
         assert {here.runs["b"], here.runs["c"]} == {OLD}
         await here.rollouts.set_freeze(False, "eve")
         assert (await here.ended(rollout)).phase is Phase.DONE
@@ -260,8 +260,7 @@ def test_a_frozen_rollout_waits_and_does_not_spin(monkeypatch: pytest.MonkeyPatc
         rollout = await here.rollouts.start(QUICK, "ada")
         await until(lambda: any(isinstance(event, Failed) for event in here.heard))
         await here.rollouts.set_freeze(True, "eve")
-        await until(lambda: not rollout.under_way)
-        await asyncio.sleep(0.2)
+        await here.rests(rollout)
         asked.clear()
         await asyncio.sleep(0.5)
         assert len(asked) <= 2

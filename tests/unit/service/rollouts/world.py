@@ -111,11 +111,13 @@ class Notes(Journal):
         self.known = True  # it is new
         self.broken = False
         self.refuse_from: str | None = None
+        self.refusals = 0
 
     async def append(self, subject: str, at_s: float, document: bytes) -> None:
         if self.refuse_from is not None and f'"type":"{self.refuse_from}"'.encode() in document:
             self.broken = True
         if self.broken:
+            self.refusals += 1
             raise UnavailableError("journal", "disk full", "it is written down first", "make room")
         await super().append(subject, at_s, document)
 
@@ -182,6 +184,14 @@ class World:
 
     async def rolled_out(self, of: RolloutPlan | None = None) -> RolloutState:
         return await self.ended(await self.rollouts.start(of or plan(), "ada"))
+
+    async def rests(self, rollout: Rollout) -> None:
+        """Until it has looked at all that happened, and neither runs a step nor begins one."""
+        await until(lambda: rollout.driver is not None)
+        looks = 0
+        while looks < 5 and rollout.driver is not None and not rollout.driver.done():
+            looks = 0 if rollout.under_way or rollout.changed.is_set() else looks + 1
+            await asyncio.sleep(0)
 
     async def stop(self) -> None:
         await self.rollouts.stop(PATIENCE_S)
