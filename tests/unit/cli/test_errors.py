@@ -7,7 +7,7 @@ import typer
 
 from cli.main import app as real
 from cli.output import LINE_EVERY_S, ProgressLines, exit_code, run_to_exit_code
-from settings.errors import InputError, NotFoundError, SettingsError
+from settings.errors import AwayError, InputError, NotFoundError, RefusedError, SettingsError
 from switches.errors import ReadBackError
 from telemetry.errors import DecodeError
 from twin.errors import SearchError, WatermarkError
@@ -16,14 +16,14 @@ from twin.search.round import Progress
 PARTS = ("here", "this", "the rule", "the remedy")
 
 
-@pytest.mark.parametrize("kind", [InputError, SettingsError, DecodeError, WatermarkError])
+@pytest.mark.parametrize("kind", [InputError, SettingsError, DecodeError, WatermarkError, RefusedError])
 def test_what_the_caller_can_mend_is_2(kind: type[Exception]) -> None:
-    assert exit_code(kind(*PARTS)) == 2
+    assert exit_code(kind(*PARTS)) == run_to_exit_code(app_that(kind(*PARTS)), []) == 2
 
 
-@pytest.mark.parametrize("kind", [SearchError, ReadBackError, NotFoundError])
+@pytest.mark.parametrize("kind", [SearchError, ReadBackError, NotFoundError, AwayError])
 def test_what_went_wrong_otherwise_is_1(kind: type[Exception]) -> None:
-    assert exit_code(kind(*PARTS)) == 1
+    assert exit_code(kind(*PARTS)) == run_to_exit_code(app_that(kind(*PARTS)), []) == 1
 
 
 def app_that(raises: BaseException) -> typer.Typer:
