@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.twin.fabrics import star
 from twin.errors import ParameterError
 from twin.prediction import BLOCKS, GainFigures, Prediction, Probe, Slowdown, SolveStatus
+from twin.search.conclusion import Found
 from twin.search.explain import relative_changes
 from twin.search.gain import (
     MODEL_ERROR,
@@ -26,6 +27,7 @@ from twin.search.gain import (
     policy_named,
     policy_text,
 )
+from twin.search.problem import SearchSettings
 from twin.search.score import WEIGHT_PRESETS, Choice, Scores, choose, score
 from twin.units import gain_text
 from twin.watermark import Watermark
@@ -178,21 +180,32 @@ def scored(rows: list[Prediction]) -> Scores:
     return score(rows, WEIGHT_PRESETS["balanced"], pfc=True).with_gains(gains, "gain")
 
 
-def chosen(*gains: tuple[float, float, Watermark], margin: float = 0.03) -> Choice:
-    """The choice among candidates of (gain, error, watermark); the incumbent is row 0."""
+def candidates(*gains: tuple[float, float, Watermark]) -> tuple[Scores, list[Watermark]]:
+    """Scores and watermarks of candidates of (gain, error, watermark); the incumbent is row 0."""
     rows = [run(), *(run(mark) for _, _, mark in gains)]
     found = [Gain(0.0, 0.0, 0.0, np.zeros(len(gains)))]
     for place, (mean, error, _) in enumerate(gains):
         found.append(Gain(mean, 0.0, 0.0, error * (np.arange(len(gains)) == place)))
     scores = score(rows, WEIGHT_PRESETS["balanced"], pfc=True).with_gains(found, "gain")
-    watermarks = [one.watermark for one in rows]
-    return choose(scores, among=range(len(rows)), incumbent=0, margin=margin, watermarks=watermarks)
+    return scores, [one.watermark for one in rows]
+
+
+def chosen(*gains: tuple[float, float, Watermark], margin: float = 0.03) -> Choice:
+    scores, watermarks = candidates(*gains)
+    return choose(scores, among=range(len(watermarks)), incumbent=0, margin=margin, watermarks=watermarks)
 
 
 FAR, NEAR = Watermark(4_000, 100_000, 0.9), Watermark(300_000, 1_200_000, 0.2)
 
 
 class TestTheChoice:
+    @pytest.mark.parametrize(("error", "sure"), [(0.001, True), (0.04, False), (math.nan, True)])
+    def test_is_sure_where_it_exceeds_the_margin_less_two_errors(self, error: float, sure: bool) -> None:
+        scores, watermarks = candidates((0.10, error, FAR))
+        found = Found.among(scores, (0, 1), 0, SearchSettings(margin=0.03), watermarks, None)
+        assert (found.row, found.stands, found.sure) == (1, False, sure)
+        assert found.score_gain == pytest.approx(0.10)
+
     def test_is_the_best_where_it_can_be_told_apart(self) -> None:
         assert chosen((0.10, 0.001, FAR), (0.08, 0.001, NEAR)) == Choice(1, 0)
 
