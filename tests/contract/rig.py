@@ -5,7 +5,8 @@ it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,16 @@ Hardware = dict[tuple[str, int], Watermark | None]
 
 PATIENT = {"timeout_s": 60.0, "settle_s": 60.0}
 """What a device is given unless a test says otherwise: only a test that waits for the end of it says so."""
+
+
+@contextmanager
+def fault(counterpart: object, name: str) -> Iterator[None]:
+    """The counterpart has the fault of that name until the block ends."""
+    setattr(counterpart, name, True)
+    try:
+        yield
+    finally:
+        setattr(counterpart, name, False)
 
 
 class Rig(ABC):

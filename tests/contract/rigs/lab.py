@@ -12,7 +12,7 @@ import httpx
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.lab import LabAdapter
-from tests.contract.rig import Hardware, Rig
+from tests.contract.rig import Hardware, Rig, fault
 from tests.unit.switches.labs import Lab
 from twin.watermark import Watermark
 
@@ -58,24 +58,14 @@ class LabRig(Rig):
         finally:
             self.lab.away = None
 
-    @contextmanager
-    def losing_replies(self) -> Iterator[None]:
-        self.lab.dying = True
-        try:
-            yield
-        finally:
-            self.lab.dying = False
+    def losing_replies(self) -> AbstractContextManager[None]:
+        return fault(self.lab, "dying")
 
     def ignoring(self) -> AbstractContextManager[None]:
         return self._deaf()
 
-    @contextmanager
-    def _deaf(self) -> Iterator[None]:
-        self.lab.deaf = True
-        try:
-            yield
-        finally:
-            self.lab.deaf = False
+    def _deaf(self) -> AbstractContextManager[None]:
+        return fault(self.lab, "deaf")
 
 
 RIGS = (LabRig,)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig, fault
 from tests.counterparts.switches.netconf_server import Element, NetconfServer
 from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of, profile_document
 from tests.counterparts.switches.openconfig_netconf import OpenConfigNetconf, running_of
@@ -65,29 +64,14 @@ class NetconfServerRig(Rig):
     def history(self) -> list[tuple[int, int]]:
         return self.seen
 
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        self.server.ssh.silent = True
-        try:
-            yield
-        finally:
-            self.server.ssh.silent = False
+    def silent(self) -> AbstractContextManager[None]:
+        return fault(self.server.ssh, "silent")
 
-    @contextmanager
-    def losing_replies(self) -> Iterator[None]:
-        self.server.store.faults.losing = True
-        try:
-            yield
-        finally:
-            self.server.store.faults.losing = False
+    def losing_replies(self) -> AbstractContextManager[None]:
+        return fault(self.server.store.faults, "losing")
 
-    @contextmanager
-    def ignoring(self) -> Iterator[None]:
-        self.server.store.faults.ignoring = True
-        try:
-            yield
-        finally:
-            self.server.store.faults.ignoring = False
+    def ignoring(self) -> AbstractContextManager[None]:
+        return fault(self.server.store.faults, "ignoring")
 
     def expire(self) -> None:
         self.server.expire()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, Tls
 from switches.openconfig.gnmi import OpenConfigAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig, fault
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch
 from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of
 from tests.counterparts.switches.openconfig_switch import OpenConfigSwitch, Steps, profile, queue
@@ -86,13 +85,8 @@ class OpenConfigRig(Rig):
     def losing_replies(self) -> AbstractContextManager[None]:
         return self.server.losing_replies()
 
-    @contextmanager
-    def ignoring(self) -> Iterator[None]:
-        self.switch.ignoring = True
-        try:
-            yield
-        finally:
-            self.switch.ignoring = False
+    def ignoring(self) -> AbstractContextManager[None]:
+        return fault(self.switch, "ignoring")
 
     def refused(self) -> SwitchAdapter | None:
         return self.adapter(password=Secret(env="OPENCONFIG_WRONG"))

@@ -12,7 +12,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.sonic.redis_adapter import SonicAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig, fault
 from tests.counterparts.switches.relay import Relay
 from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
@@ -63,24 +63,18 @@ class SonicHardware(Rig):
 
     @contextmanager
     def ignoring(self) -> Iterator[None]:
-        self.switch.faults.ignoring = True
-        try:
+        with fault(self.switch.faults, "ignoring"):
             yield
             self.switch.settle()
-        finally:
-            self.switch.faults.ignoring = False
 
     def applying_half(self) -> AbstractContextManager[None] | None:
         return self._half()
 
     @contextmanager
     def _half(self) -> Iterator[None]:
-        self.switch.faults.half = True
-        try:
+        with fault(self.switch.faults, "half"):
             yield
             self.switch.settle()
-        finally:
-            self.switch.faults.half = False
 
 
 class SharedProfile(SonicHardware):
