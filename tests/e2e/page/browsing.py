@@ -65,6 +65,11 @@ def decide(page: Page, button: str) -> None:
     dialog.get_by_role("button", name=button).click()
 
 
+def expect_phase(page: Page, phase: str) -> None:
+    """Of the rollout that Act shows."""
+    expect(page.locator("#rollout-phase")).to_have_text(phase, timeout=PATIENCE_MS)
+
+
 def show_all(panel: Locator) -> None:
     """Asks for more rows of its table until all are there."""
     rows, more = panel.locator("tbody tr"), panel.get_by_role("button", name="more")

@@ -1,16 +1,27 @@
-"""One browser and two services for all tests of the page; only what they set differs has one of its own."""
+"""One browser and three services for all tests of the page; only what they set differs has one of its own."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.e2e.page.browsing import ARGUMENTS, PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports
-from tests.e2e.process import Served, serving
+from tests.e2e.page.browsing import (
+    ARGUMENTS,
+    PATIENCE_MS,
+    REVIEWED,
+    SETTINGS,
+    complaints_of,
+    new_page,
+    post_reports,
+)
+from tests.e2e.process import PATIENCE_S, Served, serving
 
 
 @pytest.fixture(scope="package")
@@ -37,6 +48,22 @@ def measured(example: Path) -> Iterator[Served]:
     with serving(**SETTINGS) as started:
         post_reports(started, example)
         yield started
+
+
+@dataclass(frozen=True)
+class Tuned:
+    url: str
+    found: dict[str, Any]
+
+
+@pytest.fixture(scope="package")
+def tuned(example: Path) -> Iterator[Tuned]:
+    """A service that has measured the example and run one round on it, and what that recommends."""
+    with serving(**REVIEWED, ECNTWIN_CONDITION__EVERY_S="1") as started:
+        post_reports(started, example)
+        answer = httpx.post(f"{started.url}/v1/tune", timeout=PATIENCE_S)
+        assert answer.status_code == 200, answer.text
+        yield Tuned(started.url, answer.json())
 
 
 @pytest.fixture

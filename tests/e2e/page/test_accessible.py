@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, Scheme, go, new_page, post_reports
-from tests.e2e.process import PATIENCE_S, Served, serving
+from tests.e2e.page.browsing import PATIENCE_MS, Scheme, go, new_page
+from tests.e2e.page.conftest import Tuned
 
 pytestmark = pytest.mark.e2e
 
@@ -25,15 +22,6 @@ SHOWN = {
     "What if": ("#tried",),
     "History": ("#history tbody tr", "#residual-chart canvas", "#past-depth canvas"),
 }
-
-
-@pytest.fixture(scope="module")
-def tuned(example: Path) -> Iterator[Served]:
-    """A service with a measured network and a recommendation."""
-    with serving(**SETTINGS, ECNTWIN_CONDITION__EVERY_S="1") as served:
-        post_reports(served, example)
-        assert httpx.post(f"{served.url}/v1/tune", timeout=PATIENCE_S).status_code == 200
-        yield served
 
 
 def found(page: Page) -> list[str]:
@@ -50,7 +38,7 @@ def found(page: Page) -> list[str]:
 @pytest.mark.parametrize("width", [390, 1024, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_and_decides_all(
-    browser: Browser, tuned: Served, width: int, scheme: Scheme
+    browser: Browser, tuned: Tuned, width: int, scheme: Scheme
 ) -> None:
     page = new_page(browser, width, 900, scheme)
     page.goto(tuned.url)

@@ -7,50 +7,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
-import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.counterparts.ports import free_port
-from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, decide, go, new_page
-from tests.e2e.page.test_rollout import PATIENCE_S, SETTINGS, Seen, expect_phase
-from tests.e2e.process import REPOSITORY, lab_at, serving
+from tests.e2e.page.browsing import PATIENCE_MS, decide, expect_phase, go
+from tests.e2e.page.over_lab import SOAKING, WINDOW_S, OverLab, over_lab
+from tests.e2e.process import REPOSITORY
 from tests.e2e.test_lab import DEFAULT
 
 pytestmark = pytest.mark.e2e
 
 SCREENSHOTS = REPOSITORY / "tests/out/screenshots"
 FABRIC = ("--leaves", "2", "--spines", "2", "--hosts", "4", "--traffic", "websearch:0.7")
-WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
 VIEWS = ("Now", "Why", "Act", "What if", "History")
 
 
-@contextmanager
-def at_work(browser: Browser, storage: Path) -> Iterator[Seen]:
-    """A lab with traffic, a service that remembers, and the page of that service before any round."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
+@pytest.fixture(scope="module")
+def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OverLab]:
+    """A lab with traffic, and a service that remembers."""
     remembering = {
-        "ECNTWIN_STORAGE__URL": f"sqlite:///{storage}",
+        "ECNTWIN_STORAGE__URL": f"sqlite:///{tmp_path_factory.mktemp('journey')}/ecntwin.db",
         "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
         "ECNTWIN_SEARCH__SCORE": "gain",
         "ECNTWIN_SEARCH__WEIGHTS": "latency",  # of which a window of milliseconds is sure
     }
-    with (
-        serving(**SETTINGS | remembering, ECNTWIN_PUSH__LAB_URL=url) as served,
-        lab_at(port, *FABRIC, "--step", "--post-to", served.url),
-        httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
-    ):
-        page = new_page(browser, WIDE["width"], WIDE["height"])
-        here = Seen(page, lab, complaints_of(page))
-        here.advance(0.008)
-        page.goto(served.url)
+    with over_lab(FABRIC, **SOAKING | remembering) as here:
+        here.advance(WINDOW_S / 2)
         yield here
-        assert here.complaints == []
-        page.close()
+
+
+@pytest.fixture
+def here(at_work: OverLab, page: Page) -> OverLab:
+    page.set_viewport_size(WIDE)
+    page.goto(at_work.url)
+    return at_work
 
 
 def picture(page: Page, name: str) -> None:
@@ -67,86 +60,82 @@ def picture(page: Page, name: str) -> None:
     page.emulate_media(color_scheme="light")
 
 
-def test_an_operator_sees_understands_tries_approves_and_takes_back(browser: Browser, tmp_path: Path) -> None:
-    with at_work(browser, tmp_path / "ecntwin.db") as seen:
-        page = seen.page
-        expect(page.locator("#no-recommendation")).to_be_visible(timeout=PATIENCE_MS)
-        page.get_by_role("button", name="Tune now").click()
-        expect(page.locator("#recommendation")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.locator("#decision")).to_have_text("waiting for you")
-        expect(page.locator("#why")).to_contain_text("Kmin")
-        expect(page.locator("#verdict")).not_to_be_empty()
-        expect(page.locator("#condition-figures > li")).to_have_count(5)
-        expect(page.locator("#advised")).to_contain_text("A change: ")
-        expect(page.locator("#support")).to_contain_text("1 round gives this answer")
-        expect(page.locator("#helped")).to_contain_text("Nothing was changed yet")
-        expect(page.locator("#fabric")).to_contain_text("4 switches")
-        picture(page, "now")
+def test_an_operator_sees_understands_tries_approves_and_takes_back(here: OverLab, page: Page) -> None:
+    expect(page.locator("#no-recommendation")).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Tune now").click()
+    expect(page.locator("#recommendation")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("#decision")).to_have_text("waiting for you")
+    expect(page.locator("#why")).to_contain_text("Kmin")
+    expect(page.locator("#verdict")).not_to_be_empty()
+    expect(page.locator("#condition-figures > li")).to_have_count(5)
+    expect(page.locator("#advised")).to_contain_text("A change: ")
+    expect(page.locator("#support")).to_contain_text("1 round gives this answer")
+    expect(page.locator("#helped")).to_contain_text("Nothing was changed yet")
+    expect(page.locator("#fabric")).to_contain_text("4 switches")
+    picture(page, "now")
 
-        page.locator("#recommendation").get_by_role("link", name="Why").click()
-        expect(page.get_by_role("heading", name="Every candidate")).to_be_visible(timeout=PATIENCE_MS)
-        for panel in ("compared", "candidates", "marking", "depths", "provenance"):
-            expect(page.locator(f"#{panel}")).to_be_visible()
-        page.locator("#candidates").get_by_text("As a table").click()
-        expect(page.locator("#candidates table")).to_contain_text("recommended")
-        picture(page, "why")
+    page.locator("#recommendation").get_by_role("link", name="Why").click()
+    expect(page.get_by_role("heading", name="Every candidate")).to_be_visible(timeout=PATIENCE_MS)
+    for panel in ("compared", "candidates", "marking", "depths", "provenance"):
+        expect(page.locator(f"#{panel}")).to_be_visible()
+    page.locator("#candidates").get_by_text("As a table").click()
+    expect(page.locator("#candidates table")).to_contain_text("recommended")
+    picture(page, "why")
 
-        go(page, "What if")
-        expect(page.locator("#asking")).to_contain_text("answered in", timeout=PATIENCE_MS)
-        before = page.locator("#tried").inner_text(timeout=PATIENCE_MS)
-        slider = page.get_by_role("slider", name=re.compile("^Kmax"))
-        slider.focus()
-        for _ in range(6):
-            page.keyboard.press("PageUp")
-        expect(page.locator("#tried")).not_to_have_text(before, timeout=PATIENCE_MS)
-        expect(page.locator("#asking")).to_contain_text("answered in", timeout=PATIENCE_MS)
-        expect(page.locator("#beside")).to_contain_text(re.compile(r"queue|faster|slower|same"))
-        picture(page, "what-if")
-        assert seen.runs() == DEFAULT  # nothing is set from here
+    go(page, "What if")
+    expect(page.locator("#asking")).to_contain_text("answered in", timeout=PATIENCE_MS)
+    before = page.locator("#tried").inner_text(timeout=PATIENCE_MS)
+    slider = page.get_by_role("slider", name=re.compile("^Kmax"))
+    slider.focus()
+    for _ in range(6):
+        page.keyboard.press("PageUp")
+    expect(page.locator("#tried")).not_to_have_text(before, timeout=PATIENCE_MS)
+    expect(page.locator("#asking")).to_contain_text("answered in", timeout=PATIENCE_MS)
+    expect(page.locator("#beside")).to_contain_text(re.compile(r"queue|faster|slower|same"))
+    picture(page, "what-if")
+    assert here.runs() == DEFAULT  # nothing is set from here
 
-        go(page, "Act")
-        picture(page, "act-waiting")
-        decide(page, "Approve")
-        expect_phase(seen, "soak")
-        picture(page, "act-soak")
-        seen.advance(0.014)
-        expect_phase(seen, "done")
-        names = [text.split()[0] for text in page.locator("#rollout-switches tbody th").all_inner_texts()]
-        assert {"leaf1", "leaf2"} <= set(names)
-        assert all(seen.runs(name) != DEFAULT for name in names)
-        picture(page, "act-done")
+    go(page, "Act")
+    picture(page, "act-waiting")
+    decide(page, "Approve")
+    expect_phase(page, "soak")
+    picture(page, "act-soak")
+    here.advance(1.5 * WINDOW_S)
+    expect_phase(page, "done")
+    names = [text.split()[0] for text in page.locator("#rollout-switches tbody th").all_inner_texts()]
+    assert {"leaf1", "leaf2"} <= set(names)
+    assert all(here.runs(name) != DEFAULT for name in names)
+    picture(page, "act-done")
 
-        page.locator("#roll-back").click()
-        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
-        expect_phase(seen, "rolled back")
-        assert all(seen.runs(name) == DEFAULT for name in names)
+    page.locator("#roll-back").click()
+    page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+    expect_phase(page, "rolled back")
+    assert all(here.runs(name) == DEFAULT for name in names)
 
-        go(page, "History")
-        expect(page.locator("#history tbody")).to_contain_text("rolled back")
-        expect(page.locator("#rollouts-table tbody")).to_contain_text("rolled back")
-        expect(page.locator("#gains")).to_contain_text("1 rollout for the latency policy")
-        expect(page.locator("#ledger tbody")).to_contain_text("rolled back")
-        expect(page.locator("#shadow-said")).to_contain_text("1 round on 1 day, 1 of which advised a change")
-        expect(page.locator("#residual-chart").get_by_role("application")).to_have_attribute(
-            "aria-label", re.compile("Marked: rollout at .*, rolled back at ")
-        )
-        expect(page.locator("#residuals")).to_contain_text("%")
-        picture(page, "history")
-        go(page, "Now")
-        expect(page.locator("#fabric")).to_be_visible()
-        expect(page.locator("#judged")).to_have_text("It was rolled back")
-        picture(page, "now-rolled-back")
+    go(page, "History")
+    expect(page.locator("#history tbody")).to_contain_text("rolled back")
+    expect(page.locator("#rollouts-table tbody")).to_contain_text("rolled back")
+    expect(page.locator("#gains")).to_contain_text("1 rollout for the latency policy")
+    expect(page.locator("#ledger tbody")).to_contain_text("rolled back")
+    expect(page.locator("#shadow-said")).to_contain_text("1 round on 1 day, 1 of which advised a change")
+    expect(page.locator("#residual-chart").get_by_role("application")).to_have_attribute(
+        "aria-label", re.compile("Marked: rollout at .*, rolled back at ")
+    )
+    expect(page.locator("#residuals")).to_contain_text("%")
+    picture(page, "history")
+    go(page, "Now")
+    expect(page.locator("#fabric")).to_be_visible()
+    expect(page.locator("#judged")).to_have_text("It was rolled back")
+    picture(page, "now-rolled-back")
 
 
-def test_a_reader_gets_everywhere_by_keyboard(browser: Browser, tmp_path: Path) -> None:
-    with at_work(browser, tmp_path / "ecntwin.db") as seen:
-        page = seen.page
-        expect(page.locator("#fabric")).to_be_visible(timeout=PATIENCE_MS)
-        for name in VIEWS:
-            link = page.get_by_role("navigation", name="Views").get_by_role("link", name=name)
-            link.focus()
-            page.keyboard.press("Enter")
-            expect(page.get_by_role("heading", name=name, level=1)).to_be_attached()
-            expect(link).to_have_attribute("aria-current", "page")
-            assert page.title()
-            assert page.locator("main").count() == 1
+def test_a_reader_gets_everywhere_by_keyboard(here: OverLab, page: Page) -> None:
+    expect(page.locator("#fabric")).to_be_visible(timeout=PATIENCE_MS)
+    for name in VIEWS:
+        link = page.get_by_role("navigation", name="Views").get_by_role("link", name=name)
+        link.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name=name, level=1)).to_be_attached()
+        expect(link).to_have_attribute("aria-current", "page")
+        assert page.title()
+        assert page.locator("main").count() == 1

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.counterparts.ports import free_port
 from tests.e2e.page.browsing import SETTINGS, go, new_page, post_reports
-from tests.e2e.process import PATIENCE_S, lab_at, serving
-from tests.e2e.test_lab import FABRIC
-from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
+from tests.e2e.page.over_lab import ALWAYS_A_CHANGE as OVER_A_LAB
+from tests.e2e.page.over_lab import WINDOW_S, over_lab
+from tests.e2e.process import PATIENCE_S, serving
 
 pytestmark = pytest.mark.e2e
 
@@ -73,33 +73,16 @@ def test_nothing_is_offered_that_would_be_refused(browser: Browser, example: Pat
 
 
 def test_a_hold_counts_down(browser: Browser) -> None:
-    port = free_port()
-    lab_url = f"http://127.0.0.1:{port}"
-    cooling = LAB_SETTINGS | {
-        "ECNTWIN_PUSH__LAB_URL": lab_url,
-        "ECNTWIN_SEARCH__SCORE": "normalised",
-        "ECNTWIN_TUNING__COOL_DOWN_S": "86400",
-    }
-    with (
-        serving(**cooling) as served,
-        lab_at(port, *FABRIC, "--step", "--post-to", served.url),
-        httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
-    ):
-
-        def advance(until_s: float) -> None:
-            asked = {"until_s": until_s}
-            httpx.post(f"{lab_url}/advance", json=asked, timeout=PATIENCE_S).raise_for_status()
-
-        advance(0.006)
+    with over_lab(**OVER_A_LAB | {"ECNTWIN_TUNING__COOL_DOWN_S": "86400"}) as here:
         page = new_page(browser)
-        page.goto(served.url)
-        first = service.post("/v1/tune").json()["id"]
-        service.post(f"/v1/recommendations/{first}/approve").raise_for_status()
+        page.goto(here.url)
+        first = here.tuned()["id"]
+        here.service.post(f"/v1/recommendations/{first}/approve").raise_for_status()
         go(page, "Act")
         expect(page.locator("#rollout-phase")).to_have_text("done")
-        for moment in range(2, 10):  # until the traffic asks for another change
-            advance(0.006 * moment)
-            waits = service.post("/v1/tune").json()
+        for _ in range(8):  # until the traffic asks for another change
+            here.advance(1.5 * WINDOW_S)
+            waits = here.tuned()
             if waits["changes"]:
                 break
         assert [one["until"] is not None for one in waits["blocked"]] == [True]

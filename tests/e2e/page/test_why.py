@@ -4,40 +4,28 @@ rounds of before there were gains."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, REVIEWED, complaints_of, new_page, post_reports, show_all
-from tests.e2e.process import PATIENCE_S, Served, serving
+from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, new_page, show_all
+from tests.e2e.page.conftest import Tuned
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(**REVIEWED) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def found(served: Served, example: Path) -> dict[str, Any]:
+@pytest.fixture
+def found(tuned: Tuned) -> dict[str, Any]:
     """The recommendation of one round on the example."""
-    post_reports(served, example)
-    answer = httpx.post(f"{served.url}/v1/tune", timeout=PATIENCE_S)
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return tuned.found
 
 
 @pytest.fixture
-def why(page: Page, served: Served, found: dict[str, Any]) -> Page:
-    page.goto(f"{served.url}/#/why/{found['id']}")
+def why(page: Page, tuned: Tuned) -> Page:
+    page.goto(f"{tuned.url}/#/why/{tuned.found['id']}")
     expect(page.locator("#scatter svg .symbol")).not_to_have_count(0, timeout=PATIENCE_MS)
     return page
 
@@ -199,10 +187,10 @@ def test_it_fits_any_width(why: Page, width: int, tmp_path: Path) -> None:
     why.screenshot(path=tmp_path / f"why-{width}.png", full_page=True)
 
 
-def test_an_id_of_no_round_leads_to_those_that_are_there(browser: Browser, served: Served) -> None:
+def test_an_id_of_no_round_leads_to_those_that_are_there(browser: Browser, tuned: Tuned) -> None:
     page = new_page(browser)
     complaints = complaints_of(page)
-    page.goto(f"{served.url}/#/why/of-no-round")
+    page.goto(f"{tuned.url}/#/why/of-no-round")
     expect(page.get_by_role("heading", name="No such recommendation")).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_role("link", name="See those that are there").click()
     expect(page.get_by_role("heading", name="History", level=1)).to_be_attached()
