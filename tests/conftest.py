@@ -40,11 +40,14 @@ else:
     )
     settings.load_profile("fuzz")
 
+PAGE = "tests/e2e/page/"
+OVER_A_LAB = ("test_journey.py", "test_overtaken.py", "test_rollout.py", "test_validity.py")
+
 
 class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Gives one worker what shares servers, processes, a browser or long predictions: the tests of the page,
-    of one rig of the adapter contract, of what the packet engine predicts, of a file. Tests of properties
-    share nothing and take long: each is given out by itself.
+    """Gives one worker what shares servers, processes, a browser or long predictions: the tests of the page
+    over a lab, the other tests of the page, those of one rig of the adapter contract, of what the packet
+    engine predicts, of a file. Tests of properties share nothing and take long: each is given out by itself.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -55,13 +58,20 @@ class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has
             return "the packet engine's predictions"
         if file.startswith("tests/contract/"):
             return re.sub("-(awkward|higher|lower)$", "", test.partition("[")[2].removesuffix("]"))
-        return "the page" if file.startswith("tests/e2e/page/") else file
+        if file.startswith(PAGE):
+            return "the page over a lab" if file.endswith(OVER_A_LAB) else "the page"
+        return file
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherScheduling:
     """What ``make test`` runs with; pytest-xdist's own loadgroup does nothing under pytest 9.2."""
     return TogetherScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of the page come first: they are the longest that one worker has to run alone."""
+    items.sort(key=lambda item: not item.nodeid.startswith(PAGE))
 
 
 @pytest.fixture(autouse=True)
