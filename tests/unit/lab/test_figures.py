@@ -39,6 +39,25 @@ def test_two_stretches_add_up_to_the_whole() -> None:
     assert total.slowdown["all"].mean >= 1.0
 
 
+@pytest.mark.parametrize("pfc", [True, False])
+def test_pauses_and_losses_are_shares_of_the_stretch_alone(pfc: bool) -> None:
+    parts = parts_of(buffer_bytes=600_000.0 if pfc else 100_000.0, pfc=pfc, traffic="websearch:0.9")
+    fabric = fabric_of(parts)
+    fabric.offer(parts.feed.take())
+    fabric.advance(0.003)
+    before = fabric.measured()
+    stretch = Stretch(before)
+    fabric.advance(0.005)
+    now = fabric.measured()
+    found = stretch.figures(now)
+    paused_s = (now.paused_s - before.paused_s).sum()
+    lost = (now.dropped_wire_bytes - before.dropped_wire_bytes).sum()
+    assert found.paused_share == pytest.approx(paused_s / (len(parts.plan.ports) * 0.002))
+    assert found.loss_share == pytest.approx(lost / (now.injected_wire_bytes - before.injected_wire_bytes))
+    assert (found.paused_share > 0, found.loss_share > 0) == (pfc, not pfc)
+    assert before.paused_s.sum() + before.dropped_wire_bytes.sum() > 0  # which must not count
+
+
 def test_a_lower_watermark_marks_more_and_queues_less() -> None:
     def figures(watermark: Watermark) -> FiguresDocument:
         parts = parts_of()
