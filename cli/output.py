@@ -25,7 +25,7 @@ from settings.errors import ApiError, AwayError, InputError, RequestError, Setti
 from settings.validation import mistake
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError
-from twin.errors import SearchError, TwinError
+from twin.errors import SearchError, TwinError, what_did_not_fit
 from twin.units import bytes_text, percent_text
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class ProgressLines:
         now_s = self._clock_s()
         if step.stage != self._stage or now_s - self._said_s >= LINE_EVERY_S:
             self._stage, self._said_s = step.stage, now_s
-            _say(f"{step.stage}: {step.done} of {step.total}")
+            say(f"{step.stage}: {step.done} of {step.total}")
 
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -158,8 +158,13 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
 def _report(error: Exception) -> int:
     _log.debug("traceback", exc_info=error)
     code = exit_code(error)
-    if code == FAILED and not isinstance(error, (SearchError, SwitchError, ApiError)):
-        _say(
+    if (what := what_did_not_fit(error)) is not None:
+        say(
+            f"{what} does not fit into memory, which has to hold the fabric, its traffic and its reports; "
+            "use fewer hosts, a shorter duration or fewer reports, or a machine (or limit) with more memory"
+        )
+    elif code == FAILED and not isinstance(error, (SearchError, SwitchError, ApiError)):
+        say(
             f"{type(error).__name__}: {error}; this is a bug in ecntwin; "
             f"please report it with the traceback that {DEBUG_VARIABLE}=debug logs"
         )
@@ -167,7 +172,7 @@ def _report(error: Exception) -> int:
         # Settings errors carry the other mistakes of the file as notes.
         others = getattr(error, "__notes__", ()) if isinstance(error, SettingsError) else ()
         for sentence in (_sentence(error), *others):
-            _say(sentence)
+            say(sentence)
     return code
 
 
@@ -197,7 +202,8 @@ def _sentence(error: Exception) -> str:
     return f"{where}: {said[:1].lower()}{said[1:]}; {remedy}".removeprefix(": ") if said else ""
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """A line on standard error."""
     if sentence:  # click shows help where nothing was given
         sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import numbers
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -28,6 +30,20 @@ class ScenarioError(TwinError):
 
 class SearchError(TwinError):
     """A tuning round that could not finish."""
+
+
+def what_did_not_fit(error: BaseException) -> str | None:
+    """What there was no memory for, such as ``another 164 MiB``; None for any other error."""
+    if isinstance(error, MemoryError):
+        # NumPy goes on with the shape, and with every field of a record.
+        amount = re.match(r"Unable to allocate ([\d.]+?)\.? (\w+)", str(error))
+        return "what it needs" if amount is None else f"another {amount[1]} {amount[2]}"
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return "what it needs"
+    # Without room for its stack a thread cannot start; CPython says so in a RuntimeError.
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "another thread"
+    return None
 
 
 def check_above_zero(

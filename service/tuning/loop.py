@@ -29,7 +29,7 @@ from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import Ask, RoundResult, run_round
 from settings.errors import ConflictError
 from telemetry.errors import TelemetryError
-from twin.errors import SearchError, TwinError
+from twin.errors import SearchError, TwinError, what_did_not_fit
 from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
 from twin.watermark import Watermark
@@ -193,6 +193,11 @@ class TuningLoop:
             if result.recommendation.verdict.kind is not VerdictKind.UNCALIBRATED:
                 self.moments.keep(result.scenario, result.extent, state, self.clock_s())
         except Exception as error:
+            if (what := what_did_not_fit(error)) is not None:
+                short = _short_of_memory(what)
+                short.__cause__ = error  # the log shows its trace
+                self._failed(short)
+                raise short from error
             self._failed(error)
             if isinstance(error, (TwinError, TelemetryError)):
                 raise
@@ -291,3 +296,13 @@ class TuningLoop:
                 )
 
         return report
+
+
+def _short_of_memory(what: str) -> SearchError:
+    return SearchError(
+        "tuning round",
+        f"no memory left: {what} does not fit",
+        "the service holds its window and every moment that a round looks at",
+        "use fewer workers (search.workers), shorter or fewer moments (tuning.moment_s, tuning.moments), "
+        "a smaller window (telemetry.max_reports), or a machine with more memory",
+    )

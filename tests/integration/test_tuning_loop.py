@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 from settings.model import Settings
 from tests.integration.gate import Gate
 from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
 from tests.unit.twin.analytic_engine import HERE
+from twin.workers.pool import InProcessWorkers, Job
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.anyio
 
@@ -93,6 +97,27 @@ async def test_the_loop_goes_on_after_a_failing_round() -> None:
             assert ended["outcome"] == "failed"
             assert "a kernel went wrong" in ended["detail"]
         assert here.metric("ecntwin_rounds_total", outcome="failed") == 2
+
+
+class Overfull(InProcessWorkers):
+    """Needs more memory for each round than any machine has."""
+
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        np.empty((1 << 40, 1 << 17))
+
+
+async def test_a_round_that_does_not_fit_into_memory_is_a_sentence_and_the_service_stays_up() -> None:
+    async with running(Wanted(workers=Overfull())) as here:
+        await here.post_reports(traffic())
+        waiting = asyncio.ensure_future(heard(here, finished))
+        answer = await here.client.post("/v1/tune")
+        said = (await waiting)["detail"]
+        assert (answer.status_code, answer.json()["detail"]) == (503, said)
+        assert said.startswith("tuning round: received no memory left: another 1.00 EiB does not fit; ")
+        assert "use fewer workers (search.workers), shorter or fewer moments" in said
+        assert here.service.tuning.last_failure == said
+        assert (await here.client.get("/v1/state")).status_code == 200
+        assert (await here.post_reports(traffic(30, first=900)))["accepted"] == 30
 
 
 async def test_reports_are_taken_and_questions_answered_while_a_round_runs() -> None:

@@ -28,7 +28,7 @@ from joblib.externals.loky.process_executor import ShutdownExecutorError
 
 from twin.engine import Engine
 from twin.engine import engine as engine_named
-from twin.errors import ParameterError, SearchError, TwinError
+from twin.errors import ParameterError, SearchError, TwinError, what_did_not_fit
 from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
@@ -239,11 +239,14 @@ def answering(engine: str) -> Iterator[Engine]:
         yield resolve_engine(engine)
     except TwinError:
         raise
-    except MemoryError as error:
-        rule = "a worker holds a whole moment of the fabric's traffic"
-        remedy = "use fewer workers, shorter moments (tuning.moment_s), or a machine with more memory"
-        raise SearchError(f"engine {engine}", f"no memory left: {error}", rule, remedy) from error
     except Exception as error:
+        if (what := what_did_not_fit(error)) is not None:
+            raise SearchError(
+                f"engine {engine}",
+                f"no memory left: {what} does not fit",
+                "a worker holds a whole moment of the fabric's traffic",
+                "use fewer workers, shorter moments (tuning.moment_s), or a machine with more memory",
+            ) from error
         # Converted in the worker: the original exception may not pickle.
         rule = "an engine answers with a status and never raises"
         remedy = "report it with the scenario, or choose another engine"

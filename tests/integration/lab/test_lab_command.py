@@ -6,6 +6,8 @@ import json
 import logging
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +69,26 @@ def test_a_port_in_use_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> Non
         port = taken.getsockname()[1]
         assert run_to_exit_code(app, [*SMALL, "--listen", f"127.0.0.1:{port}", "--step"]) == 1
     assert capsys.readouterr().out == ""
+
+
+# In a process of its own, as the limit stays.
+LIMITED = f"""
+import resource
+from cli.main import main
+
+most_bytes = {750 << 20}
+resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+main()
+"""
+
+
+def test_what_does_not_fit_into_memory_is_one_sentence() -> None:
+    large = ["lab", "--listen", "127.0.0.1:0", "--duration", "590s"]  # 20 million flows
+    ran = subprocess.run([sys.executable, "-c", LIMITED, *large], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    assert ran.stderr.startswith("ecntwin: another 151 MiB does not fit into memory, which has to hold")
+    assert "bug" not in ran.stderr
 
 
 def test_it_sends_binary_reports_that_its_inventory_names(

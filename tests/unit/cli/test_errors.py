@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import typer
 
@@ -104,6 +106,27 @@ def test_an_unexpected_error_is_one_sentence_without_a_trace(capsys: pytest.Capt
     assert out == ""
     assert err.count("\n") == 1
     assert "RuntimeError: a b" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (MemoryError("Unable to allocate 164. MiB for an array with shape (9,)"), "another 164 MiB"),
+        (MemoryError("Unable to allocate 1.50 GiB for an array with shape (9,)"), "another 1.50 GiB"),
+        (MemoryError(), "what it needs"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "what it needs"),
+        (RuntimeError("can't start new thread"), "another thread"),
+    ],
+)
+def test_no_memory_is_not_called_a_bug(
+    error: Exception, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_to_exit_code(app_that(error), []) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"ecntwin: {what} does not fit into memory, which has to hold the fabric")
+    assert "use fewer hosts, a shorter duration or fewer reports" in err
+    assert "bug" not in err
 
 
 def test_a_wrong_option_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

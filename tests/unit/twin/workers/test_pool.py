@@ -138,7 +138,9 @@ def test_an_engine_that_raises_is_a_sentence(n_workers: int) -> None:
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_a_fabric_too_large_for_the_machine_is_a_sentence(n_workers: int) -> None:
-    with pytest.raises(SearchError, match=r"no memory left: .* use fewer workers, shorter moments"):
+    with pytest.raises(
+        SearchError, match=r"no memory left: another .*iB does not fit; .* use fewer workers, shorter moments"
+    ):
         run(make_workers(n_workers), star([(0, 1)]), "TooLargeEngine", [WATERMARKS[:1]])
 
 
