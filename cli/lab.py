@@ -20,11 +20,13 @@ from typing import Any
 import typer
 import uvicorn
 from fastapi import FastAPI
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
 
 from api.server import options
 from cli.client import ServiceClient, checked_token, checked_url
 from cli.options import SERVICE
-from cli.output import configure_logging, console, print_json
+from cli.output import LINE_EVERY_S, configure_logging, console, print_json, say, screen_for_asking
 from cli.watch import EventLines
 from lab.control import Lab, control_app
 from lab.demo.closed_loop import DemoDocument, Outcome
@@ -35,6 +37,7 @@ from lab.demo.screen import Shown, opening, queue_lines, result_table, verdict
 from lab.demo.served import Served, served
 from lab.documents import LabDocument
 from lab.p4_reports import IntReportWriter, IntSender, Taker, inventory
+from lab.progress import LabProgress
 from lab.reports import EPOCH_NS, CounterWriter, Poster, ReportWriter
 from lab.runner import Binary, Runner
 from lab.setup import LabOptions, lab_parts
@@ -223,6 +226,17 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
         raise InputError(
             "--pace", None, "cannot be combined with --step, which runs at no pace", "drop one of them"
         )
+    with _shown_progress(quiet=as_json or run.stepwise) as progress:
+        made = _run_to_its_end(options, run, host, port, progress)
+    if made.runner.failure is not None:
+        raise made.runner.failure
+    _show(made.document(), as_json=as_json)
+
+
+def _run_to_its_end(
+    options: LabOptions, run: LabRun, host: str, port: int, progress: Callable[[Lab], None] | None
+) -> Lab:
+    """Runs a lab until it ends; ``progress`` is called now and then."""
     configure_logging("info")
     made = made_lab(options, run)
     app = control_app(made, loopback=is_loopback(host))
@@ -235,15 +249,37 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
         len(plan.switches),
         duration_text(made.runner.duration_s),
     )
-    server = _Server(app, made, host, port)
+    server = _Server(app, made, host, port, progress)
     made.runner.on_end(server.end)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _done)
     with suppress(typer.Exit):  # a signal: done as well
         server.run()
-    if made.runner.failure is not None:
-        raise made.runner.failure
-    _show(made.document(), as_json=as_json)
+    return made
+
+
+BAR_EVERY_S = 1.0
+BAR_WIDTH = 20
+
+
+@contextmanager
+def _shown_progress(*, quiet: bool) -> Iterator[Callable[[Lab], None] | None]:
+    """Progress on standard error: a bar on a terminal, else a line now and then; None if ``quiet``."""
+    screen = screen_for_asking()
+    if quiet:
+        yield None
+        return
+    if not screen.is_terminal:
+        yield LabProgress(lambda _, line: say(line), every_s=LINE_EVERY_S, clock_s=time.monotonic)
+        return
+    columns = (BarColumn(BAR_WIDTH), TextColumn("{task.description}", markup=False))
+    with Bars(*columns, console=screen, transient=True) as bars:
+        task = bars.add_task("", total=1.0)
+
+        def tell(status: LabDocument, line: str) -> None:
+            bars.update(task, completed=status.now_s / status.duration_s, description=line)
+
+        yield LabProgress(tell, every_s=BAR_EVERY_S, clock_s=time.monotonic)
 
 
 def made_lab(options: LabOptions, run: LabRun) -> Lab:
@@ -306,10 +342,19 @@ def host_and_port(option: str, text: str, *, least: int, such_as: str) -> tuple[
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, app: FastAPI, made: Lab, host: str, port: int) -> None:
+    def __init__(
+        self, app: FastAPI, made: Lab, host: str, port: int, progress: Callable[[Lab], None] | None
+    ) -> None:
         settings = ServerSettings(host=host, port=port, shutdown_grace_s=GRACE_S)
         super().__init__(uvicorn.Config(app, **options(settings, None)))
         self._lab = made
+        self._progress = progress
+
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn calls it ten times a second."""
+        if self._progress is not None:
+            self._progress(self._lab)
+        return await super().on_tick(counter)
 
     def end(self) -> None:
         """Stops the server; from any thread."""

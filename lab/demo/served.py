@@ -78,6 +78,7 @@ def lab_arguments(port: int, service_url: str, *, seed: int) -> list[str]:
         *("--traffic", TRAFFIC, "--seed", str(seed)),
         *("--pace", f"{PACE:g}", "--duration", f"{DURATION_S:g}s"),
         *("--listen", f"{LOOPBACK}:{port}", "--post-to", service_url),
+        "--json",  # no progress: the last line of its log is why it failed
     ]
 
 

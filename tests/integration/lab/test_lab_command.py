@@ -91,6 +91,18 @@ def test_what_does_not_fit_into_memory_is_one_sentence() -> None:
     assert "bug" not in ran.stderr
 
 
+def test_it_tells_how_far_it_has_come(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.lab.LINE_EVERY_S", 0.0)
+    assert run_to_exit_code(app, [*SMALL, "--listen", "127.0.0.1:0"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ecntwin: ")]
+    assert lines
+    assert all(" of 1 ms simulated" in line and "flows completed" in line for line in lines)
+    assert run_to_exit_code(app, [*SMALL, "--listen", "127.0.0.1:0", "--json"]) == 0
+    assert "ecntwin: " not in capsys.readouterr().err
+
+
 def test_it_sends_binary_reports_that_its_inventory_names(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
