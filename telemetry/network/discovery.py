@@ -7,7 +7,7 @@ is the same as from all.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,6 +22,8 @@ from telemetry.window.samples import Samples
 from telemetry.window.tables import Path, Paths
 
 STANDARD_RATES_GBPS = (1, 10, 25, 40, 50, 100, 200, 400, 800, 1600)
+
+LEAST_ALIKE = 3  # measured links of one rate tell that of others like them
 
 Port = tuple[str, str]
 
@@ -63,8 +65,9 @@ def discover(
     device does not name a port, the link gets an invented port name (``to NODE``).
 
     ``rates_bytes_per_s`` are measured rates of ports; a link takes the larger of its ends', rounded to a
-    standard rate, else the default. The order of ``journeys`` does not matter. Never raises
-    ``TopologyError``.
+    standard rate. One without takes the rate of most measured links of its kind, to hosts or between
+    switches: of its own switches, or else of all, ``LEAST_ALIKE`` at least; else the default. The order of
+    ``journeys`` does not matter. Never raises ``TopologyError``.
     """
     seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, tuple(map(sortable, j.path)))))
     names = _host_names(seen)
@@ -93,22 +96,48 @@ def discover(
     for switch, address in seen.behind_switch:
         if switch in unnamed[address]:
             links.append((names[address], None, *_invented_port(seen, switch, f"to {names[address]}")))
-    rates = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
+    rates = _link_rates_gbps(links, set(names.values()), rates_bytes_per_s, default_rate_gbps)
     return Topology(
         tuple(Host(names[address], address) for address in seen.addresses),
         tuple(switches),
         tuple(
-            Link(
-                a,
-                b,
-                max((rates.get((a, a_port or ""), 0), rates.get((b, b_port or ""), 0))) or default_rate_gbps,
-                default_delay_us,
-                a_port,
-                b_port,
-            )
-            for a, a_port, b, b_port in links
+            Link(a, b, rate_gbps, default_delay_us, a_port, b_port)
+            for (a, a_port, b, b_port), rate_gbps in zip(links, rates, strict=True)
         ),
     )
+
+
+def _link_rates_gbps(
+    links: Sequence[tuple[str, str | None, str, str | None]],
+    hosts: Set[str],
+    rates_bytes_per_s: Mapping[Port, float],
+    default_gbps: float,
+) -> list[float]:
+    """See ``discover``."""
+    of_port = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
+    measured = [
+        max(of_port.get((a, a_port or ""), 0.0), of_port.get((b, b_port or ""), 0.0))
+        for a, a_port, b, b_port in links
+    ]
+    # By whether a link leads to a host, and a switch, "" for all of them.
+    usual: defaultdict[tuple[bool, str], Counter[float]] = defaultdict(Counter)
+    for (a, _, b, _), rate in zip(links, measured, strict=True):
+        if rate:
+            for node in {a, b, ""} - hosts:
+                usual[a in hosts or b in hosts, node][rate] += 1
+
+    def likely(a: str, b: str) -> float:
+        to_host = a in hosts or b in hosts
+        near = Counter[float]()
+        for node in {a, b} - hosts:
+            near += usual[to_host, node]
+        for found in (near, usual[to_host, ""]):
+            rate, count = max(found.items(), key=lambda one: (one[1], one[0]), default=(default_gbps, 0))
+            if count >= LEAST_ALIKE and 2 * count > found.total():
+                return rate
+        return default_gbps
+
+    return [rate or likely(a, b) for (a, _, b, _), rate in zip(links, measured, strict=True)]
 
 
 def sortable(site: HopSite) -> tuple[str, str, str]:

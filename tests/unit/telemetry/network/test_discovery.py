@@ -56,6 +56,47 @@ def test_measured_rates_snap_to_standard_ones() -> None:
     assert sorted(rate.values()) == [100, 100, 100, 100, 100, 200, 400]
 
 
+SPINES = ("s0", "s1", "s2", "s3")
+GBPS_400, GBPS_40 = 50e9, 5e9
+
+
+def two_leaves(rates: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """The rate in Gbit/s by ends of a fabric of two leaves with a host each under four spines."""
+    journeys = [
+        Journey(src, dst, (site(one, "1", spine), site(spine, one, other), site(other, spine, "1")))
+        for src, dst, one, other in (("A", "B", "l1", "l2"), ("B", "A", "l2", "l1"))
+        for spine in SPINES
+    ]
+    return {
+        (min(link.a, link.b), max(link.a, link.b)): link.rate_gbps
+        for link in built(*journeys, rates=rates).links
+    }
+
+
+class TestRatesThatAreNotMeasured:
+    def test_are_those_of_most_links_of_the_kind(self) -> None:
+        found = two_leaves({("l1", spine): GBPS_400 for spine in SPINES[:3]})
+        assert found == {
+            **{(leaf, spine): 400 for leaf in ("l1", "l2") for spine in SPINES},
+            ("A", "l1"): 100,
+            ("B", "l2"): 100,
+        }
+
+    def test_of_their_own_switches_first(self) -> None:
+        found = two_leaves(
+            {("l1", spine): GBPS_400 for spine in SPINES[:3]} | {("l2", spine): GBPS_40 for spine in SPINES}
+        )
+        assert found["l1", "s3"] == 400
+
+    @pytest.mark.parametrize("of_l2", [[], [GBPS_40, GBPS_40]], ids=["few", "unlike"])
+    def test_are_the_default_where_few_or_unlike_ones_were_measured(self, of_l2: list[float]) -> None:
+        measured = {("l1", spine): GBPS_400 for spine in SPINES[:2]}
+        found = two_leaves(
+            measured | {("l2", spine): rate for spine, rate in zip(SPINES, of_l2, strict=False)}
+        )
+        assert found["l1", "s3"] == found["l2", "s3"] == 100
+
+
 def test_two_addresses_behind_one_port_share_an_unseen_switch() -> None:
     topology = built(
         Journey("A", "B", (site("s", "1", "2"),)),
