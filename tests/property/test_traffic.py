@@ -94,9 +94,9 @@ def test_a_ring_moves_its_share_and_chains_every_step(
     pattern_ = RingAllReduce(size_bytes=size, group_size=ranks, iterations=iterations, compute_s=1e-3)
     traffic = pattern_.traffic(Hosts(count=ranks * groups), duration_s=0.0, seed=1)
     sent = np.bincount(traffic.src, traffic.payload_bytes, minlength=ranks * groups)
-    share = iterations * 2 * (ranks - 1) / ranks * size
-    assert np.all(sent >= share)
-    assert np.all(sent < share + iterations * 2 * (ranks - 1))  # chunks are whole bytes
+    chunks = iterations * 2 * (ranks - 1)
+    assert np.all(sent * ranks >= chunks * size)  # in whole numbers, which have no rounding
+    assert np.all(sent * ranks < chunks * (size + ranks))  # chunks are whole bytes
     waits = waits_of(traffic)
     assert [len(one) for one in waits].count(0) == ranks * groups
     for row, before in enumerate(waits):
