@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
@@ -168,29 +168,62 @@ async def _gone(request: Request) -> None:
 Fields = Annotated[
     str | None,
     Query(
-        description="Only these fields of the document, their names separated by commas, such as `id,status`."
+        description="Only these fields of the document, their names separated by commas, such as `id,status`;"
+        " of documents in it `outer.inner`, such as `switches.progress`."
     ),
 ]
 
 
-def fields_of(kind: type[BaseModel], names: str | None) -> set[str] | None:
-    """The model's fields of these names, separated by commas; None: all.
+def fields_of(kind: type[BaseModel], names: str | None) -> dict[str, Any] | None:
+    """The model's fields of these names, separated by commas, as pydantic includes them; None: all.
 
-    Raises ``UnprocessableError`` for others.
+    ``outer.inner`` is one field of the document, or of each document, in ``outer``. Raises
+    ``UnprocessableError`` for others.
     """
     if names is None:
         return None
-    known = {info.serialization_alias or name: name for name, info in kind.model_fields.items()}
+    wanted: dict[str, Any] = {}
     for name in names.split(","):
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            raise UnprocessableError(
-                "query parameter 'fields'",
-                repr(name[:80]),
-                f"fields of this document are {', '.join(known)}",
-                f"did you mean {near[0]}?" if near else "leave it out",
-            )
-    return {known[name] for name in names.split(",")}
+        outer, _, inner = name.partition(".")
+        within = _documents_in(kind, outer) if inner else None
+        if within is None:
+            wanted[_field_of(kind, name)] = True
+            continue
+        of, is_list = within
+        part = wanted.setdefault(_field_of(kind, outer), {"__all__": {}} if is_list else {})
+        if part is not True:  # else all of it is wanted
+            (part["__all__"] if is_list else part)[_field_of(of, inner, f"{outer}.")] = True
+    return wanted
+
+
+def _field_of(kind: type[BaseModel], name: str, before: str = "") -> str:
+    """The model's field of this name; ``before`` is what stands before it in the query."""
+    known = _by_name(kind)
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        raise UnprocessableError(
+            "query parameter 'fields'",
+            repr(f"{before}{name}"[:80]),
+            f"fields of this document are {', '.join(f'{before}{one}' for one in known)}",
+            f"did you mean {before}{near[0]}?" if near else "leave it out",
+        )
+    return known[name]
+
+
+def _by_name(kind: type[BaseModel]) -> dict[str, str]:
+    return {info.serialization_alias or name: name for name, info in kind.model_fields.items()}
+
+
+def _documents_in(kind: type[BaseModel], name: str) -> tuple[type[BaseModel], bool] | None:
+    """The document that a field holds, and whether it is a list of them; None: it holds none."""
+    field = _by_name(kind).get(name)
+    annotation: Any = None if field is None else kind.model_fields[field].annotation
+    for one in (annotation, *get_args(annotation)):
+        is_list = get_origin(one) is list
+        item = get_args(one)[0] if is_list else one
+        if isinstance(item, type) and issubclass(item, BaseModel):
+            return item, is_list
+    return None
 
 
 async def json_answer(
@@ -225,6 +258,9 @@ def written(document: BaseModel) -> bytes:
     return "".join([*parts, "}"]).encode()
 
 
-def json_list(documents: Iterable[BaseModel], fields: set[str] | None = None) -> str:
-    """A JSON list of documents, of each only ``fields``; one by one, since pydantic holds the GIL."""
+def json_list(documents: Iterable[BaseModel], fields: dict[str, Any] | None = None) -> str:
+    """A JSON list of documents, of each only ``fields`` (as ``fields_of`` has them).
+
+    One by one, since pydantic holds the GIL.
+    """
     return f"[{','.join(one.model_dump_json(by_alias=True, include=fields) for one in documents)}]"

@@ -405,8 +405,10 @@ class Fleet:
     def kind(self, switch: str) -> str:
         return self._adapter(switch).capabilities().kind
 
-    async def documents(self, names: Sequence[str]) -> list[SwitchDocument]:
-        await self.refresh(names)
+    async def documents(self, names: Sequence[str], *, read: bool = True) -> list[SwitchDocument]:
+        """Without ``read`` they tell what was last read."""
+        if read:
+            await self.refresh(names)
         return [self._document(name) for name in names]
 
     async def document(self, name: str) -> SwitchDocument:

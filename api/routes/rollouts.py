@@ -49,12 +49,30 @@ async def get_rollouts(
 
 @router.get("/rollouts/{rollout_id}", response_model=RolloutDocument, summary="Get a rollout")
 async def get_rollout(
-    rollout_id: RolloutId, service: ServiceDep, caller: Reads, fields: Fields = None
+    rollout_id: RolloutId,
+    service: ServiceDep,
+    caller: Reads,
+    switch: Annotated[str | None, Query(description="Of `switches` only the one of this name.")] = None,
+    fields: Fields = None,
 ) -> Response:
     """One rollout: stages, watermarks of each switch before, now and wanted, and all events."""
     found = service.rollouts.get(rollout_id)
     rollout = replace(found, events=list(found.events))  # as it is now, whatever happens meanwhile
-    return await json_answer(service.answers, lambda: RolloutDocument.of(rollout), fields=fields)
+    wanted = fields_of(RolloutDocument, fields)
+
+    def made() -> RolloutDocument:
+        document = RolloutDocument.of(
+            rollout,
+            switches=wanted is None or "switches" in wanted,
+            events=wanted is None or "events" in wanted,
+        )
+        if switch is None:
+            return document
+        return document.model_copy(
+            update={"switches": [one for one in document.switches if one.switch == switch]}
+        )
+
+    return await json_answer(service.answers, made, fields=fields)
 
 
 @router.post("/rollouts/{rollout_id}/rollback", status_code=202, summary="Roll a rollout back")

@@ -12,6 +12,7 @@ from service.documents.switches import SwitchDocument
 router = APIRouter(prefix="/v1/switches", tags=["switches"])
 
 Name = Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])]
+_READ = frozenset({"reachable", "detail", "running", "queues", "differs", "read_at", "drifted"})
 
 
 @router.get(
@@ -27,11 +28,14 @@ async def get_switches(
     after: Annotated[str | None, Query(description="Only those whose name comes after this one.")] = None,
     fields: Fields = None,
 ) -> Response:
-    """Every switch of the topology, declared or discovered, by name; only those that are listed are read."""
+    """Every switch of the topology, declared or discovered, by name; only those that are listed are read.
+
+    None is read where ``fields`` names nothing that is read from it.
+    """
     wanted = fields_of(SwitchDocument, fields)
     await service.look_for_switches()
     names = [name for name in service.fleet.names if after is None or name > after]
-    found = await service.fleet.documents(names[:limit])
+    found = await service.fleet.documents(names[:limit], read=wanted is None or not _READ.isdisjoint(wanted))
     text = await made_in(service.answers, lambda: json_list(found, wanted))
     return Response(text, media_type="application/json")
 

@@ -244,6 +244,8 @@ class SwitchDocument(Document):
     """What it runs, as read at `read_at`; null where unknown, or where its queues differ."""
     queues: list[QueueWatermarkDocument]
     """Its queues one by one, where they differ; else empty."""
+    differs: bool
+    """Whether its queues run different watermarks: whether `queues` has any."""
     read_at: Time | None
     """When it was last read; null before the first time."""
     set_to: WatermarkDocument | None
@@ -268,7 +270,7 @@ class SwitchDocument(Document):
         untuned: bool,
         records: Iterable[DryRunRecord],
     ) -> Self:
-        differ = reading is not None and reading.watermark is None
+        queues = reading.queues if reading is not None and reading.watermark is None else ()
         return cls(
             name=name,
             adapter=capabilities.kind,
@@ -277,10 +279,8 @@ class SwitchDocument(Document):
             reachable=failure is None,
             detail=None if failure is None else str(failure),
             running=None if reading is None else watermark_document(reading.watermark),
-            queues=[
-                QueueWatermarkDocument.of(one)
-                for one in (reading.queues if reading is not None and differ else ())
-            ],
+            queues=[QueueWatermarkDocument.of(one) for one in queues],
+            differs=bool(queues),
             read_at=None if reading is None else timestamp(reading.read_ns),
             set_to=watermark_document(set_to),
             drifted=drifted,

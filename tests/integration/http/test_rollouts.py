@@ -184,6 +184,12 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
         "id": rollout["id"],
         "events": rollout["events"],
     }
+    one = {name: rollout["switches"][0][name] for name in ("switch", "diff")}
+    only = f"/v1/rollouts/{rollout['id']}?fields=switches.switch,switches.diff"
+    assert await here.get(only) == await here.get(f"{only}&switch=leaf1") == {"switches": [one]}
+    assert await here.get(f"{only}&switch=none") == {"switches": []}
+    listed = await here.get("/v1/rollouts?fields=id,events.what")
+    assert listed["rollouts"] == [{"id": rollout["id"], "events": None}]
     for path in ("/v1/rollouts", f"/v1/rollouts/{rollout['id']}"):
         assert (await here.service.client.get(f"{path}?fields=nothing")).status_code == 422
     assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422

@@ -1,4 +1,4 @@
-"""Without any token, loopback only; the gate itself is tested where it is (``access``)."""
+"""Without any token, loopback only, the gate itself being tested where it is (``access``); fields by name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from hashlib import sha256
 
 import pytest
 
-from api.deps import check_host
-from settings.errors import SettingsError
+from api.deps import check_host, fields_of
+from service.documents.recommendation import RecommendationDocument
+from service.documents.rollouts import RolloutDocument
+from settings.errors import SettingsError, UnprocessableError
 from settings.security import OidcSettings, SecuritySettings, TokenSettings
 from settings.validation import is_loopback
 
@@ -35,3 +37,35 @@ def test_any_other_host_needs_one(host: str) -> None:
     check_host(host, CLOSED)
     check_host(host, SIGNED)
     check_host(host, OPEN, stored=True)
+
+
+def test_fields_are_of_the_document_or_of_those_within() -> None:
+    assert fields_of(RolloutDocument, None) is None
+    assert fields_of(
+        RolloutDocument, "id,switches.progress,switches.switch,summary.switches,seen.drops_per_s"
+    ) == {
+        "id": True,
+        "switches": {"__all__": {"progress": True, "switch": True}},
+        "summary": {"switches": True},
+        "seen": {"drops_per_s": True},
+    }
+    assert fields_of(RecommendationDocument, "lambda") == {"lambda_": True}
+
+
+@pytest.mark.parametrize("names", ["events,events.what", "events.what,events"])
+def test_all_of_a_field_is_more_than_a_part_of_it(names: str) -> None:
+    assert fields_of(RolloutDocument, names) == {"events": True}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("switches.progres", r"'switches\.progres'.*did you mean switches\.progress\?"),
+        ("switches.", r"'switches\.'.*did you mean switches\?"),
+        ("id.id", "'id.id'.*leave it out"),
+        ("nothing.at", "'nothing.at'.*fields of this document are id, recommendation"),
+    ],
+)
+def test_a_field_that_is_not_there_is_told_by_its_whole_name(names: str, said: str) -> None:
+    with pytest.raises(UnprocessableError, match=said):
+        fields_of(RolloutDocument, names)

@@ -67,6 +67,19 @@ def test_the_one_to_beat_is_what_most_run() -> None:
     assert one.incumbent([]) == DEFAULT
 
 
+def test_documents_tell_whether_queues_differ_and_without_reading_what_was_last_read() -> None:
+    lab = Lab(leaf1=("a", "b"), leaf2=("a", "b"))
+    lab.ports["leaf1"]["a"] = NEW
+    one = of(lab)
+
+    async def told(*, read: bool) -> dict[str, tuple[bool, int, bool]]:
+        found = await one.documents(one.names, read=read)
+        return {each.name: (each.differs, len(each.queues), each.read_at is not None) for each in found}
+
+    assert asyncio.run(told(read=False)) == dict.fromkeys(("leaf1", "leaf2"), (False, 0, False))
+    assert asyncio.run(told(read=True)) == {"leaf1": (True, 2, True), "leaf2": (False, 0, True)}
+
+
 def test_a_step_reaches_the_switch_named_and_no_other() -> None:
     lab = Lab(leaf1=("a",), leaf2=("a",))
     one = of(lab)
