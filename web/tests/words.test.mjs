@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { bits, bytes, countdown, gain, percent, score, seconds, several } from "../src/format.ts";
 import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
+import { joined } from "../src/service/switches.ts";
 import { marks, progressOf, said, steps } from "../src/views/act/rollout-words.ts";
 import { together } from "../src/views/act/switch-words.ts";
 
@@ -79,9 +80,10 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
 });
 
 test("what many switches run is told together, the most frequent first", () => {
-  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, queues: [] });
+  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, differs: false });
   assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400 KB / 1.60 MB / 20 %, 1 not known, 1 runs 100 KB / 1.60 MB / 20 %.");
   assert.match(together([1, 2, 3, 4, 5].map((kmin) => run(1_000 * kmin))), /, 2 run 2 other settings\.$/);
+  assert.match(together([run(0), ...Array(2).fill({ running: null, differs: true })]), /: 2 differ by queue, 1 not known\.$/);
 });
 
 test("a switch that was taken back ends with what it ran, and one that was not reached with what it runs", () => {
@@ -103,4 +105,9 @@ test("a soak of no time is skipped, also once what came after it is taken back",
   const done = { ...ROLLOUT, phase: "done", ended: true, phases };
   const soaks = [done, { ...done, phase: "rolled_back", phases: [...phases, { at: "9", phase: "rolled_back" }] }].map((one) => steps(one)[2]);
   assert.deepEqual(soaks.map(({ state, why }) => `${state} (${why})`), Array(2).fill("skipped (none: the soak is 0 s long)"));
+});
+
+test("what is asked for in two parts is put together by name", () => {
+  const [far, marks] = [[{ switch: "a", stage: 0 }, { switch: "b", stage: 1 }], [{ switch: "b", after: null }, { switch: "c", after: null }]];
+  assert.deepEqual(joined(far, marks, (one) => one.switch), [{ switch: "b", stage: 1, after: null }]);
 });

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Response, expect
+from playwright.sync_api import Browser, Page, Request, Route, expect
 
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from tests.counterparts.pods import Pods
+from tests.counterparts.switches.many_switches import ROLLOUT, answer
 from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, Scheme, complaints_of, new_page
 from tests.e2e.process import PATIENCE_S, Served, serving
 
@@ -139,7 +141,7 @@ def test_500_switches_are_found_sorted_and_in_natural_order(browser: Browser, la
             "reachable": number != 77,
             "detail": "no answer" if number == 77 else None,
             "running": {"kmin_bytes": 1_000 * number, "kmax_bytes": 4_000_000, "pmax": 0.2},
-            "queues": [],
+            "differs": False,
             "set_to": None,
             "drifted": False,
         }
@@ -186,20 +188,28 @@ def pods() -> Iterator[Served]:
         yield served
 
 
+def asked_by(page: Page, served: Served) -> dict[str, int]:
+    """What the page asks for from now on, and how many bytes the largest answer to each had."""
+    asked: dict[str, int] = {}
+
+    def note(request: Request) -> None:
+        path, response = request.url.removeprefix(served.url), request.response()
+        if not path.startswith("/v1/") or response is None or response.status != 200:
+            return
+        if not path.startswith("/v1/events"):
+            asked[path] = max(asked.get(path, 0), len(response.body()))
+
+    page.on("requestfinished", note)
+    return asked
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_500_switches_lead_from_pods_to_ports(
     browser: Browser, pods: Served, width: int, scheme: Scheme
 ) -> None:
     page = new_page(browser, width, scheme=scheme)
     complaints = complaints_of(page)
-    asked: dict[str, int] = {}
-
-    def note(response: Response) -> None:
-        path = response.url.removeprefix(pods.url)
-        if path.startswith("/v1/") and response.status == 200 and "events" not in path:
-            asked[path] = max(asked.get(path, 0), len(response.body()))
-
-    page.on("requestfinished", lambda request: note(existing) if (existing := request.response()) else None)
+    asked = asked_by(page, pods)
     page.goto(pods.url)
     fabric = page.locator("#fabric")
     expect(fabric).to_contain_text("500 switches, 31 920 ports, 14 000 hosts", timeout=PATIENCE_MS)
@@ -227,4 +237,41 @@ def test_500_switches_lead_from_pods_to_ports(
     fabric.locator("#fabric-table tbody button").first.click()
     expect(where.locator("[aria-current]")).to_contain_text("pod7-rack")
     page.close()
+    assert complaints == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_a_rollout_to_500_switches_whose_queues_differ_is_followed_in_small_answers(
+    browser: Browser, pods: Served, width: int, scheme: Scheme, tmp_path: Path
+) -> None:
+    page = new_page(browser, width, scheme=scheme)
+    complaints, asked = complaints_of(page), asked_by(page, pods)
+
+    def told(route: Route) -> None:
+        body = answer(route.request.url.removeprefix(pods.url))
+        route.fulfill(body=body, content_type="application/json")
+
+    page.route(re.compile(r"/v1/(switches|rollouts)\b"), told)
+    page.goto(f"{pods.url}/#/act")
+    panel, table = page.locator("#switches"), page.locator("#rollout-switches")
+    expect(panel).to_contain_text("500 in all, 500 drifted", timeout=PATIENCE_MS)
+    expect(page.locator("#switches-run")).to_have_text("Kmin / Kmax / Pmax: 500 differ by queue.")
+    expect(panel.locator("tbody tr")).to_have_count(16)
+    expect(table.locator("tbody tr")).to_have_count(16)
+    expect(table.locator("tbody tr").first).to_contain_text("applied")
+    expect(table.locator("td.marks").first).to_have_text("differs by queue200 KB / 800 KB / 10 %")
+
+    changes = page.locator("#rollout-diffs")
+    changes.get_by_text("The change of each switch").click()
+    changes.get_by_role("searchbox", name="Find in").fill("pod3-rack7")
+    changes.get_by_role("row", name="pod3-rack7").get_by_text("Show").click()
+    expect(changes.locator("pre")).to_contain_text("+Ethernet0 Kmin 200000 B")
+    expect(changes.locator(".diff")).to_contain_text("Queues of pod3-rack7 ran different watermarks")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.screenshot(path=tmp_path / "act.png", full_page=True)
+    page.close()
+    told_of = {path.partition("?")[0] for path in asked}
+    assert {"/v1/switches", "/v1/rollouts", f"/v1/rollouts/{ROLLOUT}"} <= told_of
+    assert sum("switches.diff" in path for path in asked) == 1
+    assert all(size <= MOST_A_POLL for size in asked.values()), asked
     assert complaints == []

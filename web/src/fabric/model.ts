@@ -1,5 +1,5 @@
 // The fabric to be drawn: switches in tiers above their hosts, and each egress port with its load and its queue.
-import type { DrawnQueue, Figure, QueueColumns, SwitchState, Topology, Watermark } from "../service/documents.ts";
+import type { DrawnQueue, Figure, QueueColumns, SwitchQueues, Topology, Watermark } from "../service/documents.ts";
 import { natural } from "../parts/order.ts";
 
 export type Zone = 0 | 1 | 2; // below Kmin, between Kmin and Kmax, above Kmax
@@ -65,7 +65,7 @@ export const queuesOf = ({ names, switch: places, port, queue, ...figures }: Que
 export function fabric(
   topology: Topology | null,
   queues: readonly DrawnQueue[],
-  running: readonly SwitchState[],
+  running: readonly SwitchQueues[],
   otherwise: Watermark | null,
 ): Fabric {
   const tiers = tiersOf(topology);
@@ -129,7 +129,7 @@ function tiersOf(topology: Topology | null): Map<string, number> {
 }
 
 // What a queue runs: as it was read from the switch, else as the tuner takes it to run.
-function marksOf(running: readonly SwitchState[], otherwise: Watermark | null): (queue: DrawnQueue) => Watermark | null {
+function marksOf(running: readonly SwitchQueues[], otherwise: Watermark | null): (queue: DrawnQueue) => Watermark | null {
   const bySwitch = new Map(running.map((one) => [one.name, one.running]));
   const byQueue = new Map<string, Watermark>();
   for (const { name, queues } of running) {

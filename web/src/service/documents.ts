@@ -351,16 +351,28 @@ export interface Alarms {
   open_causes: number; // as those, a group counts once
 }
 
-export interface SwitchState {
+export interface SwitchRead {
   name: string;
-  adapter: string;
-  writes: boolean;
   reachable: boolean;
   detail: string | null;
   running: Watermark | null;
-  queues: ({ port: string; queue: number } & { [Key in keyof Watermark]: Figure })[];
-  set_to: Watermark | null;
+  differs: boolean; // its queues run different ones
   drifted: boolean;
+}
+
+export interface SwitchSettings {
+  name: string;
+  adapter: string;
+  writes: boolean;
+  set_to: Watermark | null;
+}
+
+export type SwitchState = SwitchRead & SwitchSettings;
+
+export interface SwitchQueues {
+  name: string;
+  running: Watermark | null;
+  queues: ({ port: string; queue: number } & { [Key in keyof Watermark]: Figure })[];
 }
 
 export interface Freeze {
@@ -381,18 +393,27 @@ export interface FiguresSeen {
 export type Progress =
   | "waiting" | "staged" | "applying" | "applied" | "verified" | "set" | "restored" | "left_alone";
 
-export interface RolloutSwitch {
+export interface SwitchProgress {
   switch: string;
   stage: number;
   writes: boolean;
   progress: Progress;
   target: Watermark;
+  detail: string;
+}
+
+export interface SwitchMarks {
+  switch: string;
   before: Watermark | null;
   after: Watermark | null;
-  read_back: Watermark | null;
+  notes?: string[]; // where it was asked for
+}
+
+export type RolloutSwitch = SwitchProgress & SwitchMarks;
+
+export interface SwitchChange {
   diff: string;
   notes: string[];
-  detail: string;
 }
 
 export type Phase =
@@ -426,10 +447,6 @@ export interface ListedRollout {
   before: FiguresSeen;
   predicted: FiguresSeen;
   summary: { switches: number; written: number; progress: Partial<Record<Progress, number>>; target: Watermark | null };
-}
-
-export interface Rollout extends ListedRollout {
-  switches: RolloutSwitch[];
 }
 
 export interface Rollouts {

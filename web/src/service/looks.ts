@@ -39,23 +39,35 @@ export const recommendation = (id: string): Look => ({
 const LISTED_ROLLOUT =
   "id,recommendation,phase,ended,why,approved_by,frozen,stalled,proposed_at,since,stage,stages,phases,soak_s,soak_from,seen,before,predicted,summary";
 export const newestRollout: Look = { path: `/v1/rollouts?limit=1&fields=${LISTED_ROLLOUT}`, after: ["rollout"], spacingMs: 500 };
-export const rollout = (id: string): Look => ({
-  path: `/v1/rollouts/${encodeURIComponent(id)}?fields=${LISTED_ROLLOUT},switches`,
+// Of hundreds of switches each look takes a part: how far each is, what it ran and runs, and the change of the one that
+// is opened.
+const ofRollout = (id: string, asked: string, spacingMs: number): Look => ({
+  path: `/v1/rollouts/${encodeURIComponent(id)}?${asked}`,
   after: ["rollout"],
-  spacingMs: 500,
+  spacingMs,
 });
+const each = (...names: string[]): string => `fields=${names.map((name) => `switches.${name}`).join()}`;
+export const progress = (id: string): Look => ofRollout(id, each("switch", "stage", "writes", "progress", "target", "detail"), 500);
+export const marks = (id: string, notes: boolean): Look =>
+  ofRollout(id, each("switch", "before", "after", ...(notes ? ["notes"] : [])), 2_000);
+export const rolloutChange = (id: string, name: string): Look =>
+  ofRollout(id, `switch=${encodeURIComponent(name)}&${each("diff", "notes")}`, 2_000);
 export const happened = (id: string): Look => ({
   path: `/v1/rollouts/${encodeURIComponent(id)}?fields=events`,
   after: ["rollout"],
   spacingMs: 500,
 });
-// Each look reads every switch of the fabric, so it is not taken often.
-export const switches: Look = {
-  path: "/v1/switches?fields=name,adapter,writes,reachable,detail,running,queues,set_to,drifted",
+// These looks read every switch of the fabric, so they are not taken often; the settings are known without.
+const ofSwitches = (fields: string): Look => ({
+  path: `/v1/switches?fields=${fields}`,
   after: ["switch", "rollout"],
   everyMs: 30_000,
   spacingMs: 5_000,
-};
+});
+export const switches = ofSwitches("name,reachable,detail,running,differs,drifted");
+export const switchSettings = ofSwitches("name,adapter,writes,set_to");
+// Queue by queue where they differ: for the map of a fabric that is small enough to be drawn port by port.
+export const switchQueues = ofSwitches("name,running,queues");
 export const outcome = (id: string): Look => ({
   path: `/v1/recommendations/${encodeURIComponent(id)}/outcome`,
   after: ["rollout"],

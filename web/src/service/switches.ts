@@ -1,25 +1,44 @@
 // What each switch runs: as last listed, and as events have told since. A list reads every switch, so it is taken seldom.
+// And the switches of a rollout, put together from what is asked for often and what is asked for less often.
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { SwitchState } from "./documents.ts";
+import type { ListedRollout, RolloutSwitch, SwitchMarks, SwitchProgress, SwitchRead, SwitchSettings, SwitchState } from "./documents.ts";
 import { listen } from "./events.ts";
 import { useLive } from "./live.ts";
 import * as looks from "./looks.ts";
 
 type Told = Pick<SwitchState, "running" | "reachable" | "drifted">;
 const told = signal<ReadonlyMap<string, Told>>(new Map());
-let listed: SwitchState[] | undefined;
+let listed: SwitchRead[] | undefined;
 
 listen(({ kind, data: { switch: name, running, reachable, drifted } }) => {
   if (kind === "switch") told.value = new Map([...told.value, [String(name), { running, reachable, drifted } as Told]]);
 });
 
 export function useSwitches(): SwitchState[] | undefined {
-  const found = useLive<SwitchState[]>(looks.switches).value;
+  const found = useLive<SwitchRead[]>(looks.switches).value;
+  const settings = useLive<SwitchSettings[]>(looks.switchSettings).value;
   useEffect(() => {
     if (found === listed) return;
     listed = found;
     told.value = new Map();
   }, [found]);
-  return found?.map((one) => ({ ...one, ...told.value.get(one.name) }));
+  return found && settings && joined(found, settings, ({ name }) => name).map((one) => ({ ...one, ...told.value.get(one.name) }));
+}
+
+const NOTED = 64; // switches of a rollout whose notes are shown beside them; of more each is asked for when it is opened
+
+export function useRolloutSwitches({ id, summary }: ListedRollout): RolloutSwitch[] | undefined {
+  const far = useLive<{ switches: SwitchProgress[] }>(looks.progress(id)).value;
+  const marks = useLive<{ switches: SwitchMarks[] }>(looks.marks(id, summary.switches <= NOTED)).value;
+  return far && marks && joined(far.switches, marks.switches, (one) => one.switch);
+}
+
+// Those of whom both tell.
+export function joined<One, Other>(ones: readonly One[], others: readonly Other[], nameOf: (one: One | Other) => string): (One & Other)[] {
+  const known = new Map(others.map((other) => [nameOf(other), other]));
+  return ones.flatMap((one) => {
+    const other = known.get(nameOf(one));
+    return other ? [{ ...other, ...one }] : [];
+  });
 }

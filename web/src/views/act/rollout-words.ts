@@ -1,11 +1,11 @@
 // A rollout in words: where it stands, which steps it took, and what is to come.
-import type { Freeze, ListedRollout, Phase, Progress, Rollout, RolloutSwitch } from "../../service/documents.ts";
+import type { Freeze, ListedRollout, Phase, Progress, RolloutSwitch } from "../../service/documents.ts";
 import { count, named, several, watermark, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: ListedRollout): boolean => phase === "rolling_back" || phase === "rolled_back";
 export const dry = ({ summary }: ListedRollout): boolean => summary.written === 0;
 const TOUCHED: readonly Progress[] = ["applying", "applied", "verified", "set"];
-export const touched = (rollout: Rollout) => rollout.switches.filter(({ progress }) => TOUCHED.includes(progress));
+export const touched = (all: readonly RolloutSwitch[]) => all.filter(({ progress }) => TOUCHED.includes(progress));
 export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;
 export const switches = (number: number): string => several(number, "switch", "switches");
 // Of a rollout that was taken back, what had only been worked out was never sent.

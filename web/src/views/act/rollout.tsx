@@ -6,9 +6,8 @@ import { focusOn } from "../../parts/focus.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { Status } from "../../parts/status.tsx";
 import { act } from "../../service/acts.ts";
-import type { ListedRollout, Rollout } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
-import * as looks from "../../service/looks.ts";
+import type { ListedRollout, RolloutSwitch } from "../../service/documents.ts";
+import { useRolloutSwitches } from "../../service/switches.ts";
 import { when } from "../../format.ts";
 import { Happened } from "./rollout-events.tsx";
 import { Seen } from "./rollout-seen.tsx";
@@ -16,7 +15,7 @@ import { RolloutSwitches } from "./rollout-switches.tsx";
 import { SPOKEN, type Step, dry, plain, said, stalled, steps, switches, touched, turnedBack } from "./rollout-words.ts";
 
 export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
-  const whole = useLive<Rollout>(looks.rollout(newest.id)).value;
+  const each = useRolloutSwitches(newest);
   const back = turnedBack(newest);
   const still = stalled(newest);
   return (
@@ -34,9 +33,9 @@ export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
       {newest.why && <p id="rollout-why" class="turned">Why it was rolled back: {newest.why}</p>}
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />
-      {whole && <RolloutSwitches of={whole} />}
+      {each && <RolloutSwitches of={newest} each={each} />}
       <div class="split bottom">
-        <Undo of={newest} whole={whole} />
+        <Undo of={newest} each={each} />
         <p id="rollout-origin" class="quiet">
           {newest.id} · approved by {newest.approved_by ?? "nobody yet"} · {when(newest.proposed_at)}
         </p>
@@ -56,10 +55,10 @@ function Passed({ step: { name, state, at, back, why } }: { step: Step }) {
   );
 }
 
-function Undo({ of, whole }: { of: ListedRollout; whole: Rollout | undefined }) {
+function Undo({ of, each }: { of: ListedRollout; each: readonly RolloutSwitch[] | undefined }) {
   const [asked, ask] = useState<string | null>(null);
   const undo = async () => {
-    const names = whole ? touched(whole).map((one) => one.switch) : [];
+    const names = touched(each ?? []).map((one) => one.switch);
     const nothing = dry(of) ? "It was a dry run, so nothing is written." : "";
     const text = names.length
       ? `${switches(names.length)} will return to what ran before, the last one first. ${nothing}`
@@ -71,7 +70,7 @@ function Undo({ of, whole }: { of: ListedRollout; whole: Rollout | undefined }) 
   };
   return (
     <div class="row">
-      <ActButton id="roll-back" class="danger" says disabled={!whole || turnedBack(of) || asked === of.id} onClick={undo}>Roll back</ActButton>
+      <ActButton id="roll-back" class="danger" says disabled={!each || turnedBack(of) || asked === of.id} onClick={undo}>Roll back</ActButton>
     </div>
   );
 }

@@ -6,7 +6,7 @@ import { type Fabric, fabric, queuesOf, zone } from "../../fabric/model.ts";
 import { type Overview, large } from "../../fabric/overview.ts";
 import { FabricTable } from "../../fabric/table.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import type { QueueColumns, State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
+import type { QueueColumns, State, SwitchQueues, Topologies, Watermark } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, several } from "../../format.ts";
@@ -31,7 +31,7 @@ function Whole({ overview, state, incumbent }: Props) {
   const all = useLive<QueueColumns>(overview.queue_count > looks.LISTED ? looks.allQueues : null).value;
   const queues = useMemo(() => (all ? queuesOf(all) : state.queues), [all, state.queues]);
   const known = useLive<Topologies>(looks.topology(overview.topology === "discovered")).value;
-  const switches = useLive<SwitchState[]>(looks.switches).value;
+  const switches = useLive<SwitchQueues[]>(looks.switchQueues).value;
   const [open, show] = useState(false);
   const topology = known ? (known.declared ?? known.discovered) : null;
   const made = useMemo(() => fabric(topology, queues, switches ?? [], incumbent ?? null), [topology, queues, switches, incumbent]);
