@@ -1,6 +1,7 @@
 """What a page asks of a service with 500 switches and 32 000 queues: sizes and times of answers, and memory.
 
-The first paint is measured where Chromium and playwright are installed.
+What it asks for as a rollout goes on is answered by the service's routes alone, of switches whose queues
+differ. The first paint is measured where Chromium and playwright are installed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,23 @@ from bench.figure import Figure
 from bench.telemetry.ingest import served
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from tests.counterparts.pods import Pods
+from tests.counterparts.switches.many_switches import ROLLOUT, answer
 
 GOAL_POLL_KILOBYTES = 100.0
 GOAL_PAINT_S = 1.5
 REPEATS = 5
 BODIES, REPORTS, FLOWS = 3, 20_000, 50_000
-POLLED = ("/v1/state?queues=48", "/v1/fabric", "/v1/fabric/pod3-rack4")
+_RUNS = "/v1/switches?fields=name,reachable,detail,running,differs,drifted"
+_SET = "/v1/switches?fields=name,adapter,writes,set_to"
+POLLED = ("/v1/state?queues=48", "/v1/fabric", "/v1/fabric/pod3-rack4", _RUNS, _SET)
+ROLLING_OUT = (
+    _RUNS,
+    _SET,
+    f"/v1/rollouts/{ROLLOUT}?fields="
+    "switches.switch,switches.stage,switches.writes,switches.progress,switches.target,switches.detail",
+    f"/v1/rollouts/{ROLLOUT}?fields=switches.switch,switches.before,switches.after",
+    f"/v1/rollouts/{ROLLOUT}?switch=pod3-rack4&fields=switches.diff,switches.notes",
+)
 OTHERS = ("/v1/topology?discovered=false", "/v1/switches", "/metrics")
 
 
@@ -33,6 +45,14 @@ def measure() -> Iterable[Figure]:
         _feed(service, Pods())
         for path in (*POLLED, *OTHERS):
             yield from _answer(service, path, polled=path in POLLED)
+        for path in ROLLING_OUT:
+            yield Figure(
+                f"{path}, queues differ",
+                len(answer(path).encode()) / 1e3,
+                "kB",
+                GOAL_POLL_KILOBYTES,
+                "lower",
+            )
         yield Figure("memory of the service", _resident_megabytes(service), "MB", note=f"idle {idle:.0f} MB")
         chromium = shutil.which("chromium")
         if chromium is not None and find_spec("playwright"):
