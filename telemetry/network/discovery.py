@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -119,25 +120,24 @@ def _link_rates_gbps(
         max(of_port.get((a, a_port or ""), 0.0), of_port.get((b, b_port or ""), 0.0))
         for a, a_port, b, b_port in links
     ]
+    kinds = [(a in hosts or b in hosts, frozenset({a, b} - hosts)) for a, _, b, _ in links]
     # By whether a link leads to a host, and a switch, "" for all of them.
     usual: defaultdict[tuple[bool, str], Counter[float]] = defaultdict(Counter)
-    for (a, _, b, _), rate in zip(links, measured, strict=True):
+    for (to_host, switches), rate in zip(kinds, measured, strict=True):
         if rate:
-            for node in {a, b, ""} - hosts:
-                usual[a in hosts or b in hosts, node][rate] += 1
+            for switch in ("", *switches):
+                usual[to_host, switch][rate] += 1
 
-    def likely(a: str, b: str) -> float:
-        to_host = a in hosts or b in hosts
-        near = Counter[float]()
-        for node in {a, b} - hosts:
-            near += usual[to_host, node]
+    @cache
+    def likely(to_host: bool, switches: frozenset[str]) -> float:
+        near = sum((usual[to_host, switch] for switch in switches), Counter[float]())
         for found in (near, usual[to_host, ""]):
             rate, count = max(found.items(), key=lambda one: (one[1], one[0]), default=(default_gbps, 0))
             if count >= LEAST_ALIKE and 2 * count > found.total():
                 return rate
         return default_gbps
 
-    return [rate or likely(a, b) for (a, _, b, _), rate in zip(links, measured, strict=True)]
+    return [rate or likely(*kind) for kind, rate in zip(kinds, measured, strict=True)]
 
 
 def sortable(site: HopSite) -> tuple[str, str, str]:
