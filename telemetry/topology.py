@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
 from telemetry.errors import TopologyError
+from telemetry.roles import kind_of, tiers_of
 
 GBPS = 125_000_000.0  # bytes per second in one Gbit/s
 
@@ -109,24 +110,14 @@ class Topology:
     @cached_property
     def tiers(self) -> Mapping[str, int]:
         """Links from each switch to its nearest host; without a way to a host it is left out."""
-        found: dict[str, int] = {}
-        edge = {host.name for host in self.hosts}
-        for tier in range(1, len(self.switches) + 1):
-            beyond = set().union(*(self._neighbours[node] for node in edge))
-            edge = (beyond & self.switch_names) - found.keys()
-            if not edge:
-                break
-            found |= dict.fromkeys(edge, tier)
-        return found
+        return tiers_of(self.ports)
 
     @cached_property
     def roles(self) -> Mapping[str, str]:
         """Each switch's role by its distance from the nearest host: ``leaf``, ``spine``, then ``core``; one
         without a way to a host is ``other``.
         """
-        named = {1: "leaf", 2: "spine"}
-        tiers = self.tiers
-        return {name: named.get(tiers[name], "core") if name in tiers else "other" for name in self.switches}
+        return {name: kind_of(self.tiers.get(name)) for name in self.switches}
 
     @cached_property
     def pods(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from twin.errors import check_known
 if TYPE_CHECKING:
     from twin.prediction import Prediction, Trajectory
     from twin.scenario import Scenario
-    from twin.watermark import Watermark
+    from twin.watermark import Setting
 
 # NAME is ``twin.NAME.model.NameEngine``.
 EngineName = Literal["replay", "fluid", "packet"]
@@ -31,12 +31,12 @@ class Engine(Protocol):
 
     name: str
 
-    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+    def predict(self, scenario: Scenario, watermarks: Sequence[Setting], *, seed: int) -> list[Prediction]:
         """One prediction per watermark, in their order; a run that fails is a status, never an exception."""
         ...
 
     def trajectory(
-        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+        self, scenario: Scenario, watermark: Setting, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Queue depths of the monitored ports every ``sample_s`` over the whole scenario."""
         ...

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.scenario import Scenario
-from twin.watermark import Watermark
+from twin.watermark import Setting
 
 MOUSE_BELOW_BYTES = 100_000
 ELEPHANT_FROM_BYTES = 1_000_000
@@ -86,7 +86,7 @@ class Prediction:
     ``status`` is not OK the figures are NaN.
     """
 
-    watermark: Watermark
+    watermark: Setting
     status: SolveStatus
     queue_mean_bytes: float
     queue_p99_bytes: float
@@ -120,7 +120,7 @@ class Prediction:
         )
 
     @classmethod
-    def failed(cls, watermark: Watermark, status: SolveStatus) -> Prediction:
+    def failed(cls, watermark: Setting, status: SolveStatus) -> Prediction:
         """A failed run: every figure NaN."""
         nan = math.nan
         return cls(watermark, status, nan, nan, nan, nan, nan, nan, nan)
@@ -138,7 +138,7 @@ class Trajectory:
     Where ``status`` is not OK the depths mean nothing.
     """
 
-    watermark: Watermark
+    watermark: Setting
     time_s: NDArray[np.float64]
     queue_bytes: NDArray[np.float64]
     status: SolveStatus = SolveStatus.OK

@@ -14,6 +14,7 @@ from itertools import chain, compress, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.roles import port_roles
 from telemetry.topology import EgressPort
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError, check_above_zero, check_not_negative
@@ -205,6 +206,11 @@ class Scenario(FabricSizes):
     def is_nic(self) -> NDArray[np.bool_]:
         """Per port: whether it is a host's NIC."""
         return np.array([port.port is None for port in self.ports], dtype=np.bool_)
+
+    @cached_property
+    def port_roles(self) -> tuple[str | None, ...]:
+        """Per port: its role (``telemetry.roles``), None for a NIC."""
+        return port_roles(self.ports)
 
     @cached_property
     def port_rate_bytes_per_s(self) -> NDArray[np.float64]:

@@ -1,12 +1,14 @@
-"""ECN watermark of an egress queue, and the bounds that candidates stay inside."""
+"""ECN watermark of an egress queue, of ports by their role, and the bounds that candidates stay inside."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twin.errors import ParameterError, WatermarkError
 
@@ -56,8 +58,48 @@ class Watermark:
         )
         return math.dist(mine, theirs)
 
+    @property
+    def usual(self) -> Watermark:
+        """Itself: what ``RoleWatermarks`` have for the ports of most roles."""
+        return self
+
+    @property
+    def exceptions(self) -> tuple[tuple[str, Watermark], ...]:
+        """None: it is the same on every port."""
+        return ()
+
     def __str__(self) -> str:
         return f"Kmin {self.kmin_bytes} B, Kmax {self.kmax_bytes} B, Pmax {self.pmax:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleWatermarks:
+    """The ``usual`` watermark of all ports but those whose role is among the ``exceptions``.
+
+    ``of`` makes one; exceptions are sorted by role (``telemetry.roles``), and differ from the usual one.
+    """
+
+    usual: Watermark
+    exceptions: tuple[tuple[str, Watermark], ...]
+
+    @classmethod
+    def of(cls, usual: Watermark, by_role: Mapping[str, Watermark]) -> Setting:
+        """A single watermark where no role has another."""
+        others = tuple((role, mark) for role, mark in sorted(by_role.items()) if mark != usual)
+        return cls(usual, others) if others else usual
+
+    def __str__(self) -> str:
+        return "; ".join([str(self.usual), *(f"{role}: {mark}" for role, mark in self.exceptions)])
+
+
+Setting = Watermark | RoleWatermarks
+
+
+def curves_of(setting: Setting, roles: Sequence[str | None]) -> NDArray[np.float64]:
+    """Kmin and Kmax in bytes, and Pmax, of ports of these roles: ``[port, 3]``."""
+    by_role = dict(setting.exceptions)
+    marks = [setting.usual if role is None else by_role.get(role, setting.usual) for role in roles]
+    return np.array([(mark.kmin_bytes, mark.kmax_bytes, mark.pmax) for mark in marks], dtype=np.float64)
 
 
 def _is_finite(value: Any) -> bool:

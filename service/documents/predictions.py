@@ -162,7 +162,7 @@ def prediction_fields(prediction: Prediction) -> dict[str, Any]:
     """The fields of a ``PredictionDocument`` except its scores."""
     probes = {name: ProbeDocument.of(one) for name, one in prediction.probe.items()}
     return {
-        **WatermarkDocument.of(prediction.watermark).model_dump(),
+        **WatermarkDocument.of(prediction.watermark.usual).model_dump(),
         "status": prediction.status.code,
         "status_detail": "" if prediction.status is SolveStatus.OK else prediction.status.value,
         **{name: float(getattr(prediction, name)) for name in _AS_PREDICTED},

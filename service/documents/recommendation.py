@@ -376,7 +376,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
     candidates = {candidate.watermark: candidate for candidate in answer.candidates}
 
     def scored(prediction: Prediction) -> PredictionDocument:
-        return PredictionDocument.predicted(prediction, candidates.get(prediction.watermark))
+        return PredictionDocument.predicted(prediction, candidates.get(prediction.watermark.usual))
 
     opinion, trajectories = answer.second_opinion, answer.trajectories
     return RoundDocument.from_attributes(

@@ -15,7 +15,7 @@ from twin.packet.results import Measured
 from twin.prediction import BLOCKS, Prediction, SolveStatus, Trajectory, slowdown_by_class
 from twin.probe.figures import Blocks, gain_parts
 from twin.scenario import Scenario
-from twin.watermark import Watermark
+from twin.watermark import Setting
 
 
 class PacketEngine:
@@ -26,12 +26,12 @@ class PacketEngine:
     def __init__(self, settings: PacketSettings | None = None) -> None:
         self.settings = settings or PacketSettings()
 
-    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+    def predict(self, scenario: Scenario, watermarks: Sequence[Setting], *, seed: int) -> list[Prediction]:
         """One prediction per watermark, all with common random numbers."""
         return [self._predict(scenario, watermark, seed) for watermark in watermarks]
 
     def trajectory(
-        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+        self, scenario: Scenario, watermark: Setting, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Depths of the monitored queues every ``sample_s``."""
         fabric = self._fabric(scenario, watermark, seed)
@@ -42,19 +42,21 @@ class PacketEngine:
             series[:, k] = fabric.depths_bytes(scenario.monitored)
         return Trajectory(watermark, time_s, series)
 
-    def _fabric(self, scenario: Scenario, watermark: Watermark, seed: int) -> Fabric:
+    def _fabric(self, scenario: Scenario, watermark: Setting, seed: int) -> Fabric:
         fabric = Fabric(
             FabricPlan.of(scenario),
-            watermark=watermark,
+            watermark=watermark.usual,
             seed=seed,
             settings=self.settings,
             monitored=scenario.monitored,
             background=scenario.background,
         )
+        for role, own in watermark.exceptions:
+            fabric.set_watermark(np.flatnonzero(np.array(scenario.port_roles) == role).tolist(), own)
         fabric.offer_routed(scenario.flows)
         return fabric
 
-    def _predict(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+    def _predict(self, scenario: Scenario, watermark: Setting, seed: int) -> Prediction:
         fabric = self._fabric(scenario, watermark, seed)
         begin_s, end_s = scenario.window_s
         end_s = min(end_s, scenario.duration_s)  # they may differ by a rounding error

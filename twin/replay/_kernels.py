@@ -190,9 +190,6 @@ def end_block(tables: Tables, totals: Floats, by_block: Floats, block: int, step
 def replay(
     tables: Tables,
     params: Params,
-    kmin: float,
-    kmax: float,
-    pmax: float,
     seed: int,
     work: Work,
     histogram: Ints,
@@ -343,7 +340,7 @@ def replay(
         for i in range(n_busy):
             q = work.busy[i]
             queue = queues[q]
-            p = run_queue(tables, work, q, step, kmin, kmax, pmax, seed, totals)
+            p = run_queue(tables, work, q, step, seed, totals)
             depth = queue.backlog
             if not depth < MOST_BYTES:
                 return DIVERGED

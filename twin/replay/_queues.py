@@ -52,9 +52,6 @@ def run_queue(
     work: Work,
     q: int,
     step: int,
-    kmin: float,
-    kmax: float,
-    pmax: float,
     seed: int,
     totals: Floats,
 ) -> float:
@@ -85,7 +82,7 @@ def run_queue(
             share = drop(tables, work, queue, q, step, incoming, room, seed)
             totals[LOST] += incoming * share
             incoming = room
-    return float(serve(tables, work, q, step, incoming, capacity, kmin, kmax, pmax))
+    return float(serve(tables, work, q, step, incoming, capacity))
 
 
 @inlined
@@ -117,9 +114,6 @@ def serve(
     step: int,
     incoming: float,
     capacity: float,
-    kmin: float,
-    kmax: float,
-    pmax: float,
 ) -> float:
     """One step of one queue; returns the marking probability of the bytes that left."""
     queue = tables.queues[q]
@@ -129,7 +123,8 @@ def serve(
         return 0.0
     outgoing = min(queue.backlog + incoming, max(capacity, 0.0))
     depth = queue.backlog + incoming - outgoing
-    p = marking(0.5 * (queue.backlog + depth), kmin, kmax, pmax)
+    curve = work.curves[q]
+    p = marking(0.5 * (queue.backlog + depth), curve[0], curve[1], curve[2])
     queue.sent = outgoing
     if queue.backlog == 0.0:
         begin_step(queue, now, step, incoming)

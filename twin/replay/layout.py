@@ -110,6 +110,7 @@ class Work(NamedTuple):
     parcels: Table
     free_pages: Ints
     pool: Table  # a single row
+    curves: Floats  # [queue]: Kmin, Kmax, Pmax of its port
     busy: Ints  # queues that have work
     sending: Ints  # inlets that flows send into
     changes: Ints  # ingress ports whose pause or resume is on its way

@@ -16,7 +16,7 @@ from twin.replay._kernels import DONE, SHORT, replay
 from twin.replay.layout import Tables
 from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
 from twin.scenario import Background, Scenario
-from twin.watermark import Watermark
+from twin.watermark import Setting, curves_of
 
 STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice
 LEAST_STEP_S = 1e-7  # about a packet at 100 Gbit/s: below it there is nothing to resolve
@@ -31,13 +31,13 @@ class ReplayEngine:
         """``step_s`` None takes ``STEP_S``, or less for fast clocks."""
         self._step_s = step_s
 
-    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+    def predict(self, scenario: Scenario, watermarks: Sequence[Setting], *, seed: int) -> list[Prediction]:
         """One prediction per watermark, all with common random numbers."""
         run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
         return [run.predict(watermark, seed) for watermark in watermarks]
 
     def record(
-        self, scenario: Scenario, watermark: Watermark, *, seed: int, group_of: Mapping[int, int]
+        self, scenario: Scenario, watermark: Setting, *, seed: int, group_of: Mapping[int, int]
     ) -> tuple[Prediction, list[Background]]:
         """A prediction, and what each group of flows, and last all flows, brought to every port meanwhile.
 
@@ -60,7 +60,7 @@ class ReplayEngine:
         return prediction, [*groups, everything]
 
     def trajectory(
-        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+        self, scenario: Scenario, watermark: Setting, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Depths of the monitored queues every ``sample_s`` (rounded to whole steps)."""
         run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
@@ -92,26 +92,25 @@ class _Run:
         self.histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
         self.totals = np.zeros(layout.N_TOTALS)
         self.tail_s = _tail_s(scenario, self.tables, step_s)
+        self.roles = [scenario.port_roles[port] for port in queue_ports(scenario)]
 
-    def go(self, watermark: Watermark, seed: int, series: NDArray[np.float64], every: int) -> bool:
+    def go(self, setting: Setting, seed: int, series: NDArray[np.float64], every: int) -> bool:
         """Run one candidate; returns whether every depth stayed finite."""
-        code = self._once(watermark, seed, series, every)
+        code = self._once(setting, seed, series, every)
         while code == SHORT:
             self.room *= 2
             self.work = allocate(self.tables, self.room, self.n_groups)
-            code = self._once(watermark, seed, series, every)
+            code = self._once(setting, seed, series, every)
         return code == DONE
 
-    def _once(self, watermark: Watermark, seed: int, series: NDArray[np.float64], every: int) -> int:
+    def _once(self, setting: Setting, seed: int, series: NDArray[np.float64], every: int) -> int:
         self.histogram[:] = 0
         self.totals[:] = 0.0
+        self.work.curves[:] = curves_of(setting, self.roles)
         series[:] = 0.0
         code: int = replay(
             self.tables,
             self.params,
-            float(watermark.kmin_bytes),
-            float(watermark.kmax_bytes),
-            watermark.pmax,
             seed,
             self.work,
             self.histogram,
@@ -121,7 +120,7 @@ class _Run:
         )
         return code
 
-    def predict(self, watermark: Watermark, seed: int) -> Prediction:
+    def predict(self, watermark: Setting, seed: int) -> Prediction:
         if not self.go(watermark, seed, np.zeros((1, 1)), 0):
             return Prediction.failed(watermark, SolveStatus.DIVERGED)
         scenario, tables, totals = self.scenario, self.tables, self.totals

@@ -134,6 +134,7 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
         parcels=layout.records(n_parcels, layout.PARCEL),
         free_pages=np.zeros(n_pages, dtype=np.int64),
         pool=np.zeros(1, dtype=layout.POOL),
+        curves=np.zeros((n_queues, 3)),
         busy=np.zeros(2 * n_queues, dtype=np.int64),
         sending=np.zeros(tables.inlets.size, dtype=np.int64),
         changes=np.zeros(tables.ingresses.size, dtype=np.int64),

@@ -12,6 +12,7 @@ from twin.errors import ParameterError, check_above_zero, check_known, check_not
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for
+from twin.search.coordinates import WHAT, What
 from twin.search.gain import POLICIES, Policy
 from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, ScoreName, Weights
 from twin.watermark import Watermark, WatermarkBounds
@@ -87,6 +88,8 @@ class SearchSettings:
 
     ``budget_s`` is about how long a round may take on two cores: where it needs more, it looks at slices of a
     fabric (``looks``). The estimate is from the traffic, so that any machine gives the same answer.
+
+    ``what`` may be set: beside the watermark the thresholds of port roles, and what NICs run (``co_tuning``).
     Raises ``ParameterError`` for a value out of range.
     """
 
@@ -115,6 +118,7 @@ class SearchSettings:
     second_packet_hops: int = 20_000_000
     second_margin: float = 0.25
     budget_s: float = 60.0
+    what: tuple[What, ...] = ("watermark",)
 
     def __post_init__(self) -> None:
         least = {
@@ -136,6 +140,8 @@ class SearchSettings:
                 rule, remedy = f"it is at least {low}", f"give {low} or more"
                 raise ParameterError(f"search {name}", str(value), rule, remedy)
         check_known("score", self.score, get_args(ScoreName), "scores")
+        for one in self.what:
+            check_known("search what", one, WHAT, "things to tune")
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
         check_above_zero("search budget_s", self.budget_s)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction
 from twin.search.candidates import Origin
 from twin.search.gain import Policy
@@ -145,14 +146,69 @@ class SecondOpinion:
 
 
 @dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """One value alone, tried over its range beside the round's watermark: what the best and the worst gain.
+
+    ``before``, ``best`` are in ``unit``, None for off. ``gain`` and ``worst`` are over the watermark alone.
+    """
+
+    name: str
+    unit: str
+    before: float | None
+    best: float | None
+    gain: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One part of a joint change. ``share`` is its part of the gain over what runs now: its Shapley value, by
+    the first engine. ``kind`` is what allows it: ``watermark``, ``roles``, ``nic``.
+    """
+
+    name: str
+    kind: str
+    unit: str
+    before: float | None
+    after: float | None
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class CoTuning:
+    """The best found where NICs' DCQCN, or thresholds by port role, are set together with the watermark.
+
+    Gains are over what runs now, with their errors: of all of it, of the watermark alone (``alone``), and of
+    all of it over the watermark alone (``more``). It is ``recommended`` where that less two errors exceeds
+    the round's margin. ``second_more`` is ``more`` by the second engine alone, None where it did not run.
+    """
+
+    watermark: Watermark
+    by_role: tuple[tuple[str, Watermark], ...]
+    senders: DcqcnParams
+    changes: tuple[SettingChange, ...]
+    gain: float
+    gain_error: float
+    alone: float
+    more: float
+    more_error: float
+    second_more: float | None
+    recommended: bool
+    sensitivities: tuple[Sensitivity, ...]
+    n_runs: int
+    traffic_s: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """The result of one round; ``watermark`` is the incumbent unless the verdict is to change.
 
     ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. With a
     ``second_opinion`` gains are those of both engines; predictions are always the first's, which ran every
     candidate. ``trajectories`` are those of the incumbent and of ``watermark``, by the first engine
-    under ``seed``; None where they failed, see ``notes``. The same problem, settings, seed and version give
-    the same recommendation anywhere.
+    under ``seed``; None where they failed, see ``notes``. ``co_tuning`` is there where more than the
+    watermark may be set. The same problem, settings, seed and version give the same recommendation anywhere.
     """
 
     watermark: Watermark
@@ -177,6 +233,7 @@ class Recommendation:
     notes: tuple[str, ...] = ()
     second_opinion: SecondOpinion | None = None
     trajectories: Trajectories | None = None
+    co_tuning: CoTuning | None = None
 
     @property
     def changes(self) -> bool:

@@ -22,6 +22,7 @@ from twin.search.candidates import (
     generator,
     without_repeats,
 )
+from twin.search.co_tuning import co_tune
 from twin.search.conclusion import recommend
 from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
 from twin.search.looks import Plan, WholeRuns, fewer, long_moments, look
@@ -100,7 +101,18 @@ def tune(
                 runs = [incumbent[at] for at in range(looks.n_whole)]
                 whole = WholeRuns("whole fabric", newest, files, settings, seed, runs)
             round_ = _Round(problem, settings, seed, workers, report, looks, parts, part_files, files, whole)
-            return round_.run(version)
+            answer = round_.run(version)
+            together = co_tune(
+                problem,
+                settings,
+                answer.improvement.best,
+                slices or problem.moments,
+                part_files if slices else files,
+                seed=seed,
+                workers=workers,
+                progress=lambda stage, done, total: report(Progress(stage, done, total)),
+            )
+            return replace(answer, co_tuning=together)
 
 
 def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:

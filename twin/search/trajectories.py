@@ -115,7 +115,7 @@ def side_by_side(trajectories: Sequence[Trajectory], scenario: Scenario) -> Traj
         key=lambda row: (-mean[row], named[row][0], named[row][1] or ""),
     )[:MOST_QUEUES]
     return Trajectories(
-        watermarks=tuple(one.watermark for one in trajectories),
+        watermarks=tuple(one.watermark.usual for one in trajectories),
         window_s=scenario.duration_s,
         step_s=float(time_s[1] - time_s[0]) if len(time_s) > 1 else scenario.duration_s,
         queues=tuple((node, port or "") for node, port in (named[row] for row in chosen)),

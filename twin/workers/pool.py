@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
@@ -26,12 +26,13 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
 from joblib.externals.loky.process_executor import ShutdownExecutorError
 
+from twin.dcqcn import DcqcnParams
 from twin.engine import Engine
 from twin.engine import engine as engine_named
 from twin.errors import ParameterError, SearchError, TwinError, what_did_not_fit
 from twin.prediction import Prediction
 from twin.scenario import Scenario
-from twin.watermark import Watermark
+from twin.watermark import Setting
 
 _CHECK_PARENT_EVERY_S = 2.0
 
@@ -67,18 +68,24 @@ class Job(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A batch of candidates on the scenario in ``scenario_file`` cut at ``duration_s``."""
+    """A batch of candidates on the scenario in ``scenario_file`` cut at ``duration_s``.
+
+    Senders run ``senders``; None: what they run in the scenario.
+    """
 
     scenario_file: Path
     engine: str
     duration_s: float
-    watermarks: tuple[Watermark, ...]
+    watermarks: tuple[Setting, ...]
     seed: int
+    senders: DcqcnParams | None = None
 
     def run(self) -> list[Prediction]:
         """One prediction per watermark; raises ``SearchError`` for an engine that raises."""
         with answering(self.engine) as engine:
             scenario = shipped_scenario(self.scenario_file, self.duration_s)
+            if self.senders is not None:
+                scenario = replace(scenario, dcqcn=self.senders)
             return engine.predict(scenario, self.watermarks, seed=self.seed)
 
 

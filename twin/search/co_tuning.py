@@ -1,0 +1,417 @@
+"""Sets what the NICs run, and thresholds by port role, together with the watermark.
+
+The round finds the watermark alone. Beside it every other value is tried over its range; those that gain are
+climbed together, then drawn near the best with the watermark. The leaders run again under seeds that did not
+choose them; the best loses every change that it does not need, and the second engine judges it beside the
+watermark alone (docs/twin/co-tuning.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from twin.dcqcn import DcqcnParams
+from twin.prediction import Prediction, averaged
+from twin.scenario import Scenario, affordable_s, packet_hops
+from twin.search.candidates import NarrowedSampler, generator
+from twin.search.coordinates import Coordinate, Settings, What, coordinates
+from twin.search.gain import Gain, gain_over, joined_over_moments, of_two_engines, persistent_bytes_share
+from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
+from twin.search.problem import SearchSettings, TuningProblem
+from twin.search.recommendation import CoTuning, Sensitivity, SettingChange
+from twin.search.score import lead, surely_above
+from twin.units import gain_text
+from twin.watermark import Watermark
+from twin.workers.pool import Task, Workers
+
+MOST_CHANGED = 5  # values beside the watermark: shares are of every subset of the changes
+LEAST_GAIN = 0.01  # of a change that is kept
+_CLIMBS = 6
+_LEADERS = 4  # that draws are near to
+_DRAWS = ((64, 1.0), (32, 0.5))  # how many, and how far
+_CONFIRMED = 6
+_BUDGET_SHARE = 0.75  # of the round's budget, beside what the round takes
+_RUNS = 350  # about how many candidates run
+_DRAW_STREAM, _SEED_STREAM = 8, 9  # apart from the round's own
+
+
+def co_tune(
+    problem: TuningProblem,
+    settings: SearchSettings,
+    alone: Watermark,
+    moments: Sequence[Scenario],
+    files: Sequence[Path],
+    *,
+    seed: int,
+    workers: Workers,
+    progress: Callable[[str, int, int], None],
+) -> CoTuning | None:
+    """What ``settings.what`` allows, set together with the watermark; None where there is nothing to set.
+
+    ``alone`` is the best watermark alone, ``moments`` the traffic, which ``files`` hold. ``progress(stage,
+    done, total)`` is called in this thread. Raises ``SearchError`` where workers keep dying.
+    """
+    every = coordinates(settings.what, moments[0], settings.bounds)
+    if not every:
+        return None
+    traffic = _affordable(moments, files, settings)
+    runs = _Runs(problem, settings, traffic, workers, progress)
+    mark = alone if "watermark" in settings.what else problem.incumbent
+    return _Search(problem, settings, runs, every, Settings(mark, runs.senders), seed).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    scenario: Scenario
+    file: Path
+    duration_s: float
+
+
+def _affordable(
+    moments: Sequence[Scenario], files: Sequence[Path], settings: SearchSettings
+) -> tuple[_Moment, ...]:
+    """As many of the newest moments as the budget allows, or a part of the newest."""
+    left = _BUDGET_SHARE * CORES * settings.budget_s / (_RUNS * HOP_S)
+    found: list[_Moment] = []
+    for scenario, file in zip(moments, files, strict=False):
+        hops = packet_hops(scenario, scenario.duration_s)
+        if found and hops > left:
+            break
+        length_s = min(max(affordable_s(scenario, left), LEAST_CALIBRATION_S), scenario.duration_s)
+        found.append(_Moment(scenario, file, length_s))
+        left -= hops
+    return tuple(found)
+
+
+class _Runs:
+    """Predictions of candidates, each under the seeds and by the engine asked for, and their gains."""
+
+    def __init__(
+        self,
+        problem: TuningProblem,
+        settings: SearchSettings,
+        moments: Sequence[_Moment],
+        workers: Workers,
+        progress: Callable[[str, int, int], None],
+    ) -> None:
+        self.senders = moments[0].scenario.dcqcn
+        self.incumbent = Settings(problem.incumbent, self.senders)
+        self.moments = tuple(moments)
+        self.count = 0
+        self._settings = settings
+        self._workers = workers
+        self._progress = progress
+        self._found: dict[tuple[str, int, int, Settings], Prediction] = {}
+        self._gains: dict[tuple[str, tuple[int, ...], Settings], Gain] = {}
+
+    def gains(
+        self, stage: str, wanted: Iterable[Settings], seeds: tuple[int, ...], *, second: bool = False
+    ) -> list[Gain]:
+        """Each one's gain over what runs now, over all moments; by the ``second`` engine, over the newest."""
+        asked = list(wanted)
+        engine = (self._settings.second_engine or "") if second else self._settings.engine
+        self._predict(stage, engine, [self.incumbent, *asked], seeds)
+        return [self._gain(engine, one, seeds) for one in asked]
+
+    def _predict(self, stage: str, engine: str, wanted: Sequence[Settings], seeds: Sequence[int]) -> None:
+        jobs: list[tuple[int, int, list[Settings]]] = []
+        for moment in range(self._n_moments(engine)):
+            for seed in seeds:
+                by_senders: dict[DcqcnParams, list[Settings]] = {}
+                for one in dict.fromkeys(wanted):
+                    if (engine, moment, seed, one) not in self._found:
+                        by_senders.setdefault(one.senders, []).append(one)
+                jobs += [(moment, seed, group) for group in by_senders.values()]
+        tasks = [self._task(engine, moment, group, seed) for moment, seed, group in jobs]
+        total, done = sum(len(group) for _, _, group in jobs), 0
+        self._progress(stage, 0, total)
+
+        def enter(number: int, predictions: list[Prediction]) -> None:
+            nonlocal done
+            moment, seed, group = jobs[number]
+            for one, prediction in zip(group, predictions, strict=True):
+                self._found[engine, moment, seed, one] = prediction
+            done += len(group)
+            self._progress(stage, done, total)
+
+        self._workers.run(tasks, enter)
+        self.count += total
+
+    def _task(self, engine: str, number: int, group: Sequence[Settings], seed: int) -> Task:
+        moment = self.moments[number]
+        length_s = moment.duration_s
+        if engine != self._settings.engine:
+            length_s = min(length_s, affordable_s(moment.scenario, self._settings.second_packet_hops))
+        marks = tuple(one.marks for one in group)
+        return Task(moment.file, engine, length_s, marks, seed, group[0].senders)
+
+    def _n_moments(self, engine: str) -> int:
+        return len(self.moments) if engine == self._settings.engine else 1
+
+    def _gain(self, engine: str, one: Settings, seeds: tuple[int, ...]) -> Gain:
+        key = engine, seeds, one
+        if key not in self._gains:
+            gains, weights = [], []
+            for number in range(self._n_moments(engine)):
+                now, new = (
+                    averaged([self._found[engine, number, seed, which] for seed in seeds])
+                    for which in (self.incumbent, one)
+                )
+                moment = self.moments[number]
+                share = persistent_bytes_share(moment.scenario, now.goodput_bytes_per_s)
+                gains.append(gain_over(now, new, self._settings.policy, share))
+                weights.append(np.nan_to_num(now.goodput_bytes_per_s) * moment.duration_s)
+            self._gains[key] = joined_over_moments(gains, weights, len(self.moments))
+        return self._gains[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _WatermarkPart:
+    """The watermark as one part of a joint change."""
+
+    name: str = "watermark"
+    unit: str = ""
+    kind: What = "watermark"
+
+    def taken_from(self, settings: Settings, other: Settings) -> Settings:
+        return replace(settings, watermark=other.watermark)
+
+
+_Part = Coordinate | _WatermarkPart
+
+
+class _Search:
+    """The state of one search; ``start`` is the watermark alone."""
+
+    def __init__(
+        self,
+        problem: TuningProblem,
+        settings: SearchSettings,
+        runs: _Runs,
+        every: Sequence[Coordinate],
+        start: Settings,
+        seed: int,
+    ) -> None:
+        self._problem = problem
+        self._settings = settings
+        self._runs = runs
+        self._every = every
+        self._start = start
+        self._seed = seed
+        self._first = (seed,)
+        state = np.random.SeedSequence([seed, _SEED_STREAM]).generate_state(2, np.uint32)
+        self._fresh = tuple(int(one) for one in state)
+        self._tried: dict[Settings, float] = {}
+
+    def run(self) -> CoTuning:
+        sensitivities, active = self._screen()
+        pick = self._start
+        if active:
+            self._climb(active)
+            self._draw(active)
+            pick = self._pruned(self._confirmed(), active)
+        return self._concluded(pick, active, sensitivities)
+
+    def _values(self, stage: str, wanted: Iterable[Settings]) -> list[float]:
+        """Gains under the first seed, −inf for a run that failed; remembered for draws near the best."""
+        asked = list(dict.fromkeys(wanted))
+        found = [_value(one) for one in self._runs.gains(stage, asked, self._first)]
+        self._tried.update(zip(asked, found, strict=True))
+        return found
+
+    def _screen(self) -> tuple[list[Sensitivity], list[Coordinate]]:
+        """Every value alone over its range; those that gain, the best first."""
+        tries = [one.tried(self._start) for one in self._every]
+        self._values("screening", [self._start, *(one for group in tries for one in group)])
+        base = self._tried[self._start]
+        found: list[Sensitivity] = []
+        for coordinate, group in zip(self._every, tries, strict=True):
+            values = [(self._tried[one] - base, one) for one in group]
+            best, at = max(values, key=lambda pair: pair[0], default=(0.0, self._start))
+            worst = min((value for value, _ in values), default=0.0)
+            before, after = coordinate.value(self._start), coordinate.value(at)
+            found.append(Sensitivity(coordinate.name, coordinate.unit, before, after, best, worst))
+        order = sorted(range(len(found)), key=lambda row: -found[row].gain)
+        active = [self._every[row] for row in order if found[row].gain > LEAST_GAIN][:MOST_CHANGED]
+        return [found[row] for row in order], active
+
+    def _climb(self, active: Sequence[Coordinate]) -> None:
+        """Steepest ascent: of all single moves the best, until none gains."""
+        here = max(self._tried, key=lambda one: self._tried[one])
+        for _ in range(_CLIMBS):
+            moves = [move for one in active for move in one.tried(here) if move not in self._tried]
+            self._values("climbing", moves)
+            there = max([here, *moves], key=lambda one: self._tried[one])
+            if self._tried[there] <= self._tried[here] + LEAST_GAIN:
+                break
+            here = there
+
+    def _draw(self, active: Sequence[Coordinate]) -> None:
+        """Draws the watermark and the active values near the best, twice, the second time nearer."""
+        rng = generator(self._seed, _DRAW_STREAM)
+        for count, width in _DRAWS:
+            leaders = self._leaders(_LEADERS)
+            drawn = [self._drawn(leaders[at % len(leaders)], active, width, rng) for at in range(count)]
+            self._values("joint draw", drawn)
+
+    def _drawn(
+        self, near: Settings, active: Sequence[Coordinate], width: float, rng: np.random.Generator
+    ) -> Settings:
+        found = near
+        if "watermark" in self._settings.what:
+            [mark] = NarrowedSampler([near.watermark], self._settings.bounds, sigma=0.4 * width).draw(1, rng)
+            found = replace(found, watermark=mark)
+        for coordinate, normal in zip(active, rng.standard_normal(len(active)).tolist(), strict=True):
+            found = coordinate.near(found, width * normal)
+        return found
+
+    def _leaders(self, count: int) -> list[Settings]:
+        return sorted(self._tried, key=lambda one: -self._tried[one])[:count]
+
+    def _confirmed(self) -> Settings:
+        """The best of the leaders under seeds that did not choose them."""
+        leaders = self._leaders(_CONFIRMED)
+        gains = self._runs.gains("leaders", [self._start, *leaders], self._fresh)[1:]
+        return leaders[int(np.argmax([_value(one) for one in gains]))]
+
+    def _parts(self, pick: Settings, active: Sequence[Coordinate]) -> list[_Part]:
+        """What a setting changes of what runs now."""
+        incumbent = self._runs.incumbent
+        parts: list[_Part] = [_WatermarkPart(), *active]
+        return [one for one in parts if one.taken_from(pick, incumbent) != pick]
+
+    def _pruned(self, pick: Settings, active: Sequence[Coordinate]) -> Settings:
+        """Without the changes that gain next to nothing, or that cannot be told from nothing."""
+        found = pick
+        while True:
+            less = [one.taken_from(found, self._runs.incumbent) for one in self._parts(found, active)]
+            if found.watermark not in (self._start.watermark, self._problem.incumbent):
+                less.append(replace(found, watermark=self._start.watermark))
+            if not less:
+                return found
+            now, *gains = self._runs.gains("pruning", [found, *less], self._fresh)
+            order = sorted(range(len(less)), key=lambda row: -_value(gains[row]))
+            loss = now.value - _value(gains[order[0]])
+            alike = loss <= self._settings.margin and lead(now, gains[order[0]]) <= 0.0
+            if not (loss <= LEAST_GAIN or alike):
+                return found
+            found = less[order[0]]
+
+    def _shares(self, pick: Settings, parts: Sequence[_Part]) -> list[float]:
+        """Shapley values: what each part adds, on average over the orders in which parts can be changed."""
+        count = len(parts)
+        subsets = [subset for size in range(count + 1) for subset in combinations(range(count), size)]
+        made = []
+        for subset in subsets:
+            one = self._runs.incumbent
+            for part in subset:
+                one = parts[part].taken_from(one, pick)
+            made.append(one)
+        gains = self._runs.gains("shares", made, self._fresh[:1])
+        value = {subset: _value(gain) for subset, gain in zip(subsets, gains, strict=True)}
+        shares = []
+        for part in range(count):
+            weighed = [
+                math.factorial(len(subset))
+                * math.factorial(count - len(subset) - 1)
+                * (value[tuple(sorted((*subset, part)))] - value[subset])
+                for subset in subsets
+                if part not in subset
+            ]
+            shares.append(sum(weighed) / math.factorial(count))
+        return shares
+
+    def _concluded(
+        self, pick: Settings, active: Sequence[Coordinate], sensitivities: Sequence[Sensitivity]
+    ) -> CoTuning:
+        """The pick against the watermark alone, by both engines."""
+        both = [self._start, pick]
+        alone, joint = self._runs.gains("leaders", both, self._fresh)
+        second_more = None
+        if self._settings.second_engine is not None and pick != self._start:
+            seconds = self._runs.gains("second opinion", both, self._fresh[:1], second=True)
+            second_more = seconds[1].value - seconds[0].value
+            if math.isfinite(second_more):
+                alone, joint = (
+                    of_two_engines(first, second, 0.5)
+                    for first, second in zip((alone, joint), seconds, strict=True)
+                )
+        more = joint.less(alone)
+        recommended = (
+            pick != self._start
+            and surely_above(more, self._settings.margin)
+            and surely_above(joint, self._settings.margin)
+            and (second_more is None or second_more > 0.0)
+        )
+        parts = self._parts(pick, active)
+        shares = self._shares(pick, parts) if parts else []
+        changes = tuple(
+            _change(part, self._runs.incumbent, pick, share)
+            for part, share in sorted(zip(parts, shares, strict=True), key=lambda pair: -pair[1])
+        )
+        return CoTuning(
+            watermark=pick.watermark,
+            by_role=pick.by_role,
+            senders=pick.senders,
+            changes=changes,
+            gain=joint.value,
+            gain_error=joint.error,
+            alone=alone.value,
+            more=more.value,
+            more_error=more.error,
+            second_more=second_more,
+            recommended=recommended,
+            sensitivities=tuple(sensitivities),
+            n_runs=self._runs.count,
+            traffic_s=sum(one.duration_s for one in self._runs.moments),
+            sentence=_sentence(changes, joint, more, second_more, recommended, self._settings),
+        )
+
+
+def _value(gain: Gain) -> float:
+    return gain.value if math.isfinite(gain.value) else -math.inf
+
+
+def _change(part: _Part, before: Settings, after: Settings, share: float) -> SettingChange:
+    if isinstance(part, _WatermarkPart):
+        return SettingChange(part.name, part.kind, part.unit, None, None, share)
+    return SettingChange(part.name, part.kind, part.unit, part.value(before), part.value(after), share)
+
+
+def _sentence(
+    changes: Sequence[SettingChange],
+    joint: Gain,
+    more: Gain,
+    second_more: float | None,
+    recommended: bool,
+    settings: SearchSettings,
+) -> str:
+    others = [one for one in changes if one.kind != "watermark"]
+    if not others:
+        return "Nothing beside the watermark gains anything that can be told from noise."
+    said = ", ".join(change_of(one) for one in others)
+    by = "" if second_more is None else f" ({settings.second_engine}: {gain_text(second_more, None)})"
+    gained = (
+        f"{gain_text(joint.value, joint.error)} better than now, "
+        f"{gain_text(more.value, more.error)} more than the watermark alone{by}"
+    )
+    if recommended:
+        return f"Set together with the watermark, {said}: {gained}."
+    return f"The best found, {said}, is not sure enough to recommend: {gained}."
+
+
+def change_of(change: SettingChange) -> str:
+    """Such as ``cut interval 4 → 12 µs``."""
+    unit = f" {change.unit}" if change.unit else ""
+    return f"{change.name} {value_text(change.before)} → {value_text(change.after)}{unit}"
+
+
+def value_text(value: float | None) -> str:
+    """A value of a coordinate; None is off."""
+    return "off" if value is None else f"{value:g}"

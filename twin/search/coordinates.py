@@ -1,0 +1,199 @@
+"""What may be set together: a watermark, other watermarks for ports of some roles, and what the NICs run.
+
+Each coordinate is one number or choice of it, with the range that hardware takes. Ranges of NIC values are
+those of NVIDIA's ConnectX parameters as two published tuners use them (Paraleon's released code; China
+Unicom's co-tuning, table 1), without 0 for times, rates and steps; docs/twin/co-tuning.md lists them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, get_args
+
+from telemetry.topology import GBPS
+from twin.dcqcn import MICROSECOND, DcqcnParams
+from twin.scenario import Scenario
+from twin.watermark import RoleWatermarks, Setting, Watermark, WatermarkBounds
+
+What = Literal["watermark", "roles", "nic"]
+WHAT: tuple[What, ...] = get_args(What)
+
+_FACTORS = (1 / 16, 1 / 4, 4.0, 16.0)  # of the present value, in a screening
+_SPREAD = 0.5  # of the logarithm, of a draw near a leader
+_FLIPS = 1.5  # a choice changes where a standard normal lies beyond: 13 % of the draws
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One candidate: the watermark of most ports, those of other roles, and the DCQCN of all senders."""
+
+    watermark: Watermark
+    senders: DcqcnParams
+    by_role: tuple[tuple[str, Watermark], ...] = ()
+
+    @property
+    def marks(self) -> Setting:
+        """What the engines take as the watermark."""
+        return RoleWatermarks.of(self.watermark, dict(self.by_role))
+
+    def of_role(self, role: str) -> Watermark:
+        return dict(self.by_role).get(role, self.watermark)
+
+    def with_role(self, role: str, watermark: Watermark) -> Settings:
+        """These with that watermark for ports of that role."""
+        others = dict(self.by_role) | {role: watermark}
+        kept = {name: mark for name, mark in others.items() if mark != self.watermark}
+        return replace(self, by_role=tuple(sorted(kept.items())))
+
+
+class Coordinate(Protocol):
+    """One thing that can be set by itself. ``kind`` is what an operator allows by ``tune.what``."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def kind(self) -> What: ...
+
+    def value(self, settings: Settings) -> float | None:
+        """What ``settings`` have, in ``unit``; None: off."""
+        ...
+
+    def taken_from(self, settings: Settings, other: Settings) -> Settings:
+        """``settings`` with this one as ``other`` has it."""
+        ...
+
+    def tried(self, settings: Settings) -> list[Settings]:
+        """``settings`` with other values of this one, over the range that hardware takes."""
+        ...
+
+    def near(self, settings: Settings, normal: float) -> Settings:
+        """``settings`` with this one moved a little, by a draw of the standard normal distribution."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SenderValue:
+    """A whole number of a NIC, ``si`` of its field of ``DcqcnParams`` each, from ``low`` to ``high``."""
+
+    name: str
+    field: str
+    unit: str
+    si: float
+    low: int
+    high: int
+    kind: What = "nic"
+
+    def value(self, settings: Settings) -> float:
+        return float(getattr(settings.senders, self.field) / self.si)
+
+    def taken_from(self, settings: Settings, other: Settings) -> Settings:
+        return _with(settings, self.field, getattr(other.senders, self.field))
+
+    def tried(self, settings: Settings) -> list[Settings]:
+        now = max(self.value(settings), self.low)
+        return [self._at(settings, factor * now) for factor in _FACTORS]
+
+    def near(self, settings: Settings, normal: float) -> Settings:
+        return self._at(settings, max(self.value(settings), self.low) * math.exp(_SPREAD * normal))
+
+    def _at(self, settings: Settings, value: float) -> Settings:
+        whole = min(max(round(value), self.low), self.high)
+        return _with(settings, self.field, whole * self.si)
+
+
+@dataclass(frozen=True, slots=True)
+class SenderChoice:
+    """A switch of a NIC: one of the ``choices`` of its field of ``DcqcnParams``."""
+
+    name: str
+    field: str
+    unit: str
+    choices: tuple[float | bool | None, ...]
+    kind: What = "nic"
+
+    def value(self, settings: Settings) -> float | None:
+        found = getattr(settings.senders, self.field)
+        return None if found is None else float(found)
+
+    def taken_from(self, settings: Settings, other: Settings) -> Settings:
+        return _with(settings, self.field, getattr(other.senders, self.field))
+
+    def tried(self, settings: Settings) -> list[Settings]:
+        now = getattr(settings.senders, self.field)
+        return [_with(settings, self.field, choice) for choice in self.choices if choice != now]
+
+    def near(self, settings: Settings, normal: float) -> Settings:
+        return self.tried(settings)[0] if abs(normal) > _FLIPS else settings
+
+
+def _with(settings: Settings, field: str, value: Any) -> Settings:
+    senders = replace(settings.senders, **{field: value})
+    return replace(settings, senders=senders)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleThresholds:
+    """Kmin of the ports of one role, in bytes; Kmax moves with it, Pmax stays."""
+
+    role: str
+    bounds: WatermarkBounds
+    unit: str = "B"
+    kind: What = "roles"
+
+    @property
+    def name(self) -> str:
+        return f"Kmin {self.role}"
+
+    def value(self, settings: Settings) -> float:
+        return settings.of_role(self.role).kmin_bytes
+
+    def taken_from(self, settings: Settings, other: Settings) -> Settings:
+        own = dict(other.by_role).get(self.role, settings.watermark)
+        return settings.with_role(self.role, own)
+
+    def tried(self, settings: Settings) -> list[Settings]:
+        return [found for factor in _FACTORS for found in self._scaled(settings, factor)]
+
+    def near(self, settings: Settings, normal: float) -> Settings:
+        return next(iter(self._scaled(settings, math.exp(_SPREAD * normal))), settings)
+
+    def _scaled(self, settings: Settings, factor: float) -> list[Settings]:
+        """None where the thresholds would leave the bounds."""
+        now = settings.of_role(self.role)
+        kmin, kmax = (max(1, round(factor * one / 1000)) * 1000 for one in (now.kmin_bytes, now.kmax_bytes))
+        moved = Watermark(kmin, max(kmax, kmin + 1000), now.pmax)
+        return [settings.with_role(self.role, moved)] if self.bounds.contains(moved) else []
+
+
+_MBPS = GBPS / 1000
+SENDERS: tuple[Coordinate, ...] = (
+    SenderValue("additive increase", "ai_rate_bytes_per_s", "Mbit/s", _MBPS, 1, 500),
+    SenderValue("hyper increase", "hai_rate_bytes_per_s", "Mbit/s", _MBPS, 10, 5000),
+    # At most Unicom's default: no mark brings an incast below its senders' number times this.
+    SenderValue("lowest rate", "min_rate_bytes_per_s", "Mbit/s", _MBPS, 1, 100),
+    SenderValue("alpha period", "alpha_timer_s", "µs", MICROSECOND, 1, 100),
+    SenderValue("gain g", "gain", "/1024", 1 / 1024, 1, 1023),
+    SenderValue("cut interval", "cnp_interval_s", "µs", MICROSECOND, 1, 100),
+    SenderValue("increase period", "increase_timer_s", "µs", MICROSECOND, 1, 1500),
+    SenderValue("fast recovery", "fast_recovery_steps", "steps", 1, 1, 50),
+    SenderValue("first alpha", "initial_alpha", "/1024", 1 / 1024, 1, 1023),
+    SenderChoice("byte counter", "byte_counter_bytes", "B", (None, 32_767)),
+    SenderChoice("clamp of the target rate", "clamp_target_rate", "", (False, True)),
+)
+
+
+def coordinates(what: Sequence[What], scenario: Scenario, bounds: WatermarkBounds) -> tuple[Coordinate, ...]:
+    """All that may be set beside the watermark. Roles count where monitored ports have several."""
+    found: list[Coordinate] = []
+    if "roles" in what:
+        roles = sorted({role for port in scenario.monitored if (role := scenario.port_roles[port])})
+        found += [RoleThresholds(role, bounds) for role in roles if len(roles) > 1]
+    if "nic" in what:
+        found += SENDERS
+    return tuple(found)
