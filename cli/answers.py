@@ -72,6 +72,31 @@ class SupportAnswer(msgspec.Struct, frozen=True):
     changed: str | None
 
 
+class SettingChangeAnswer(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    unit: str
+    before: float | None
+    after: float | None
+    share: float | None
+
+
+class SensitivityAnswer(msgspec.Struct, frozen=True):
+    name: str
+    unit: str
+    before: float | None
+    best: float | None
+    gain: float | None
+    worst: float | None
+
+
+class CoTuningAnswer(msgspec.Struct, frozen=True):
+    sentence: str
+    watermark: MarkAnswer
+    changes: list[SettingChangeAnswer]
+    sensitivities: list[SensitivityAnswer]
+
+
 class ConditionAnswer(msgspec.Struct, frozen=True):
     level: str
     sentence: str
@@ -104,6 +129,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     expired: ExpiredAnswer | None = None
     blocked: list[BlockAnswer] = []
     support: SupportAnswer | None = None
+    co_tuning: CoTuningAnswer | None = None
 
     @property
     def wanted(self) -> MarkAnswer:

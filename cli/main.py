@@ -265,6 +265,9 @@ def tune(
     second_opinion: Annotated[
         bool, typer.Option(help="Let the packet engine review the best and decide.")
     ] = True,
+    what: Annotated[
+        str, typer.Option(help="What to tune: watermark, and with it roles (ports by role), nic (DCQCN).")
+    ] = "watermark",
     as_json: Json = False,
 ) -> None:
     """Run one tuning round on recorded reports."""
@@ -278,6 +281,7 @@ def tune(
         incumbent,
         candidates,
         Scoring(weights, score),
+        what,
         seed=seed,
         n_workers=workers,
         second_opinion=second_opinion,

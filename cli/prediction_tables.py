@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import NONE, gbps_text, headed_table, unwrapped, watermark_cells
+from cli.output import NONE, gbps_text, headed_table, unwrapped, watermark_cells, watermark_text
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
 
 if TYPE_CHECKING:
-    from cli.answers import CandidateAnswer, PredictionAnswer
+    from cli.answers import CandidateAnswer, CoTuningAnswer, PredictionAnswer
+    from service.documents.co_tuning import CoTuningDocument
     from service.documents.predictions import PredictionDocument, WhatIfDocument
     from service.documents.recommendation import CandidateDocument, RoundDocument
 
     Predicted = PredictionAnswer | PredictionDocument
     Tried = CandidateAnswer | CandidateDocument
+    CoTuned = CoTuningAnswer | CoTuningDocument
 
 _BETTER_LOWER, _BETTER_HIGHER, _NEITHER = -1, 1, 0
 
@@ -135,6 +137,32 @@ def opinion_table(document: RoundDocument) -> Table | None:
         score = _score(one.second, document.score_is)
         table.add_row(opinion.engine, "", "", "", *second, score, style=style)
     return unwrapped(table)
+
+
+def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[Table]:
+    """What is changed together, with each part's share of the gain; and what every value gains alone."""
+    if found.changes:
+        table = headed_table("Set together", "", "now", "then", "share of\nthe gain")
+        for one in found.changes:
+            if one.kind == "watermark":
+                before, after = watermark_text(now), watermark_text(found.watermark)
+            else:
+                before, after = _value(one.before, one.unit), _value(one.after, one.unit)
+            table.add_row(one.name, before, Text(after, style="bold"), _shown(one.share, _gain))
+        yield unwrapped(table)
+    table = headed_table("Each value alone, over its range", "", "now", "best", "gain", "worst")
+    for value in found.sensitivities:
+        cells = (_value(value.before, value.unit), _value(value.best, value.unit))
+        table.add_row(value.name, *cells, _shown(value.gain, _gain), _shown(value.worst, _gain))
+    yield unwrapped(table)
+
+
+def _value(value: float | None, unit: str) -> str:
+    return "off" if value is None else f"{value:g} {unit}".strip()
+
+
+def _gain(value: float) -> str:
+    return gain_text(value, None)
 
 
 def whatif_table(document: WhatIfDocument, *, wide: bool) -> Table:

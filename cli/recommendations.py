@@ -39,7 +39,7 @@ from cli.output import (
     watermark_text,
     words_of,
 )
-from cli.prediction_tables import candidates_table, comparison_table
+from cli.prediction_tables import candidates_table, co_tuning_tables, comparison_table
 from cli.rollouts import follow, outcome_text
 from service.documents.base import list_text
 from settings.errors import RefusedError
@@ -126,6 +126,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         ("held back", [hold for hold in found.holds if hold not in blocked]),
         ("caution", [found.caution] if found.caution else []),
         ("second opinion", [found.second_opinion.sentence] if found.second_opinion else []),
+        ("with more", [found.co_tuning.sentence] if found.co_tuning else []),
         ("remark", found.remarks),
         ("note", found.notes),
     ):
@@ -144,6 +145,8 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     yield comparison_table(found.incumbent, found.recommendation)
     if found.candidates:
         yield candidates_table(found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide)
+    if found.co_tuning is not None:
+        yield from co_tuning_tables(found.co_tuning, found.incumbent)
     if found.status == "pending" and not found.blocked:
         yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
 

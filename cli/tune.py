@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from cli.output import NONE, WIDE, console, headed_table, print_json, shown_progress
-from cli.prediction_tables import candidates_table, comparison_table, opinion_table
+from cli.prediction_tables import candidates_table, co_tuning_tables, comparison_table, opinion_table
 from service.documents.recommendation import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
 from service.tuning.recordings import (
@@ -29,6 +29,8 @@ from service.tuning.round import Ask, run_round
 from settings.errors import InputError
 from settings.version import ecntwin_version
 from telemetry.state import FlowClass, NetworkState
+from twin.errors import ParameterError, check_known
+from twin.search.coordinates import WHAT, What
 from twin.search.gain import policy_named
 from twin.search.problem import SearchSettings
 from twin.search.score import weights_for
@@ -149,6 +151,7 @@ def tune(
     incumbent: str,
     candidates: int,
     scoring: Scoring,
+    what: str,
     *,
     seed: int,
     n_workers: int | None,
@@ -157,7 +160,7 @@ def tune(
 ) -> None:
     """Rejected reports are counted on standard error."""
     running = parse_watermark(incumbent, "--incumbent")
-    search = scoring.search()
+    search = replace(scoring.search(), what=tuned(what))
     if not second_opinion:
         search = replace(search, second_engine=None)
     declared, fabric = read_fabric(topology, read_dcqcn(dcqcn) if dcqcn is not None else None)
@@ -178,6 +181,21 @@ def tune(
     screen.print(document.why)
     for note in document.notes:
         screen.print(note)
+    if document.co_tuning is not None:
+        for table in co_tuning_tables(document.co_tuning, document.incumbent):
+            screen.print(table)
+        screen.print(document.co_tuning.sentence)
+
+
+def tuned(what: str) -> tuple[What, ...]:
+    """What a list separated by commas names; raises ``ParameterError`` without the watermark in it."""
+    names = tuple(dict.fromkeys(name.strip() for name in what.split(",")))
+    for name in names:
+        check_known("--what", name, WHAT, "things to tune")
+    if "watermark" not in names:
+        rule = "the watermark is always tuned, and the others with it"
+        raise ParameterError("--what", what, rule, f"give such as watermark,{what}")
+    return names  # type: ignore[return-value] # checked
 
 
 def report_rejected(recording: Recording) -> None:

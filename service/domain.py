@@ -78,6 +78,7 @@ def ask_of(settings: Settings) -> Ask:
             second_packet_hops=search.second_opinion_packet_hops,
             second_margin=search.second_opinion_margin,
             budget_s=settings.tuning.budget_s,
+            what=settings.tuning.what,
         ),
         base=None if search.base is None else search.base.watermark(),
         seed=search.seed,

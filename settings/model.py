@@ -29,6 +29,7 @@ from twin.dcqcn import DcqcnParams, preset
 from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
 from twin.scenario import FabricSizes
 from twin.scenario_file import dcqcn_from_json
+from twin.search.coordinates import What
 from twin.search.gain import HARM_PRICE, Policy, policy_named
 from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
@@ -292,6 +293,10 @@ class TuningSettings(Section):
     wait for others, as a collective's do.
     A round takes about ``budget_s`` on two cores: where all of a fabric of 128 hosts or more would take
     longer, candidates are compared on slices of it, and only the best on the whole.
+
+    ``what`` is tuned: beside the ``watermark``, thresholds of ports by their ``roles``, and what NICs run
+    (``nic``). Both are advice that comes with a recommendation, and take up to as long again; an approval
+    sets the watermark.
     """
 
     enabled: bool = True
@@ -308,7 +313,15 @@ class TuningSettings(Section):
     long_moment_s: float = Field(default=0.1, ge=0, le=1)
     moments_over_s: float = Field(default=300.0, gt=0)
     budget_s: float = Field(default=_SEARCH.budget_s, gt=0)
+    what: tuple[What, ...] = _SEARCH.what
     keep: int = Field(default=100, ge=1)
+
+    @field_validator("what")
+    @classmethod
+    def _holds_the_watermark(cls, what: tuple[What, ...]) -> tuple[What, ...]:
+        if "watermark" not in what:
+            raise ValueError("the watermark is always tuned; give it with what is tuned beside it")
+        return tuple(dict.fromkeys(what))
 
 
 class PushSettings(Section):

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, list_text
+from service.documents.co_tuning import CoTuningDocument
 from service.documents.predictions import (
     PredictionDocument,
     TrajectoriesDocument,
@@ -255,6 +256,10 @@ class RoundDocument(Document):
     """Another engine's predictions of the best; null where `notes` says why."""
     trajectories: TrajectoriesDocument | None = None
     """The deepest queues over time; null where candidates are left out, or `notes` says why."""
+    co_tuning: CoTuningDocument | None = None
+    """The best found where NICs or port roles may be set too (`tuning.what`); null where they may not. It is
+    advice: an approval sets the watermark recommended alone.
+    """
     engine: str
     """Engine that ran every candidate."""
     seed: int
@@ -378,7 +383,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
     def scored(prediction: Prediction) -> PredictionDocument:
         return PredictionDocument.predicted(prediction, candidates.get(prediction.watermark.usual))
 
-    opinion, trajectories = answer.second_opinion, answer.trajectories
+    opinion, trajectories, together = answer.second_opinion, answer.trajectories, answer.co_tuning
     return RoundDocument.from_attributes(
         answer,
         recommendation=scored(answer.winner_prediction),
@@ -409,6 +414,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         parts=[PartDocument.of(part) for part in answer.parts],
         second_opinion=None if opinion is None else SecondOpinionDocument.of(opinion),
         trajectories=None if trajectories is None else TrajectoriesDocument.of(trajectories),
+        co_tuning=None if together is None else CoTuningDocument.of(together),
         wall_s=wall_s,
     )
 

@@ -142,6 +142,7 @@ export interface Recommendation {
   parts: Part[];
   second_opinion: SecondOpinion | null;
   trajectories: Trajectories | null;
+  co_tuning?: CoTuning | null;
   engine: string;
   seed: number;
   version: string;
@@ -155,6 +156,24 @@ export interface Recommendation {
   support?: Support | null;
   rollout: string | null;
   pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
+}
+
+// The best found where more than the watermark may be set; gains are over what runs now, of sensitivities over the
+// watermark alone. Values are null for off, and of the watermark.
+export interface CoTuning {
+  recommended: boolean;
+  sentence: string;
+  watermark: Watermark;
+  changes: { name: string; kind: "watermark" | "roles" | "nic"; unit: string; before: Figure; after: Figure; share: Figure }[];
+  gain: Figure;
+  gain_error: Figure;
+  alone: Figure;
+  more: Figure;
+  more_error: Figure;
+  second_more: Figure;
+  sensitivities: { name: string; unit: string; before: Figure; best: Figure; gain: Figure; worst: Figure }[];
+  runs: number;
+  traffic_s: number;
 }
 
 // What stands behind a recommendation.

@@ -21,6 +21,7 @@ import { OpinionPanel } from "./opinion.tsx";
 import { OriginPanel } from "./origin.tsx";
 import { OutcomePanel } from "./outcome.tsx";
 import { ScorePanel } from "./score.tsx";
+import { TogetherPanel } from "./together.tsx";
 
 function useWanted(id: string | undefined): Live<Recommendation> {
   const current = useCurrent();
@@ -77,6 +78,7 @@ function Why({ rest: [id] }: { rest: readonly string[] }) {
         <OutcomePanel of={found} />
       </div>
       <OpinionPanel of={found} />
+      <TogetherPanel of={found} />
       <OriginPanel of={found} />
     </>
   );

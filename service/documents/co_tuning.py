@@ -1,0 +1,84 @@
+"""What a round found where NICs and port roles may be set together with the watermark, as a document."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from service.documents.base import Document, Figure
+from service.documents.predictions import WatermarkDocument
+from twin.search.recommendation import CoTuning
+
+
+class SettingChangeDocument(Document):
+    """One part of a joint change."""
+
+    name: str
+    """Such as `watermark`, `cut interval`, or `Kmin leaf-up-400G`."""
+    kind: str
+    """What allows it in `tuning.what`: `watermark`, `roles` or `nic`."""
+    unit: str
+    """Unit of the values; empty for a switch (0 or 1) and for the watermark."""
+    before: Figure
+    """What runs now; null for off, and for the watermark."""
+    after: Figure
+    """What it is to be; null for off, and for the watermark."""
+    share: Figure
+    """Its part of the predicted gain over what runs now (its Shapley value)."""
+
+
+class SensitivityDocument(Document):
+    """One value alone, tried over the range that hardware takes, beside the best watermark."""
+
+    name: str
+    """Such as `cut interval`."""
+    unit: str
+    """Unit of the values; empty for a switch (0 or 1)."""
+    before: Figure
+    """What runs now; null for off."""
+    best: Figure
+    """The best of the values tried; null for off."""
+    gain: Figure
+    """What that gains over the watermark alone."""
+    worst: Figure
+    """What the worst of the values tried gains."""
+
+
+class CoTuningDocument(Document):
+    """The best found where more than the watermark may be set; gains are over what runs now."""
+
+    recommended: bool
+    """Whether it surely gains more than the watermark alone by more than the margin."""
+    sentence: str
+    """The result in a sentence."""
+    watermark: WatermarkDocument
+    """The watermark that goes with it; it may differ from the one recommended alone."""
+    changes: list[SettingChangeDocument]
+    """All that it changes, the part with the largest share first."""
+    gain: Figure
+    """Predicted gain of all of it."""
+    gain_error: Figure
+    """Standard error of that gain."""
+    alone: Figure
+    """Predicted gain of the best watermark alone, by the same runs."""
+    more: Figure
+    """By how much all of it gains more."""
+    more_error: Figure
+    """Standard error of that difference."""
+    second_more: Figure
+    """That difference by the second engine alone; null where it did not run."""
+    sensitivities: list[SensitivityDocument]
+    """Every value alone, the one that gains most first."""
+    runs: int
+    """Candidate runs it took."""
+    traffic_s: float
+    """Seconds of traffic that each candidate ran on."""
+
+    @classmethod
+    def of(cls, found: CoTuning) -> Self:
+        return cls.from_attributes(
+            found,
+            watermark=WatermarkDocument.of(found.watermark),
+            changes=[SettingChangeDocument.from_attributes(one) for one in found.changes],
+            sensitivities=[SensitivityDocument.from_attributes(one) for one in found.sensitivities],
+            runs=found.n_runs,
+        )

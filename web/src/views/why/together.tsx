@@ -1,0 +1,49 @@
+// What could be set together with the watermark: the parts of that change, and what every value alone would do.
+import { Panel } from "../../parts/panel.tsx";
+import { Sentence } from "../../parts/sentence.tsx";
+import { Table } from "../../parts/table.tsx";
+import { gain, watermark } from "../../format.ts";
+import type { Figure, Recommendation } from "../../service/documents.ts";
+
+const valued = (value: Figure, unit: string) => (value === null ? "off" : `${value} ${unit}`.trim());
+
+export function TogetherPanel({ of: round }: { of: Recommendation }) {
+  const found = round.co_tuning;
+  if (!found) return null;
+  return (
+    <Panel id="together" title="Together with NICs and port roles" note={found.recommended ? "recommended" : "not recommended"}>
+      <Sentence>{found.sentence}</Sentence>
+      {found.changes.length > 0 && (
+        <Table
+          caption="The parts of the change, with their shares of its gain"
+          rows={found.changes}
+          keyOf={({ name }) => name}
+          columns={[
+            { name: "Value", cell: ({ name }) => name },
+            { name: "Now", cell: (one) => (one.kind === "watermark" ? watermark(round.incumbent) : valued(one.before, one.unit)) },
+            { name: "Then", cell: (one) => <b>{one.kind === "watermark" ? watermark(found.watermark) : valued(one.after, one.unit)}</b> },
+            { name: "Share of the gain", cell: ({ share }) => gain(share) },
+          ]}
+        />
+      )}
+      <details>
+        <summary>What each value alone would gain over the watermark alone</summary>
+        <Table
+          caption="Each value alone, tried over the range that hardware takes"
+          rows={found.sensitivities}
+          keyOf={({ name }) => name}
+          columns={[
+            { name: "Value", cell: ({ name }) => name },
+            { name: "Now", cell: (one) => valued(one.before, one.unit) },
+            { name: "Best", cell: (one) => valued(one.best, one.unit) },
+            { name: "Gain of the best", cell: (one) => gain(one.gain) },
+            { name: "Gain of the worst", cell: (one) => gain(one.worst) },
+          ]}
+        />
+      </details>
+      <p class="quiet">
+        Advice: an approval sets the watermark recommended alone. NICs and profiles by role are set by hand, on all of them, before the watermark that goes with them.
+      </p>
+    </Panel>
+  );
+}
