@@ -13,7 +13,7 @@ _BYTES_PER_S = 125_000_000.0  # in one Gbit/s
 _KINDS = {1: "leaf", 2: "spine"}
 
 
-def tiers_of(ports: Sequence[EgressPort]) -> Mapping[str, int]:
+def tiers_of(ports: Sequence[EgressPort]) -> dict[str, int]:
     """Links from each switch to its nearest host; a switch without a way to a host is left out."""
     neighbours: defaultdict[str, set[str]] = defaultdict(set)
     for port in ports:
@@ -39,15 +39,15 @@ def port_roles(ports: Sequence[EgressPort]) -> tuple[str | None, ...]:
     Ports of one role are of one kind of switch, lead the same way (to a ``host``, ``up`` away from hosts,
     ``down`` towards them, ``side`` to a switch as far from them) and have one rate, in Gbit/s.
     """
-    tiers = tiers_of(ports)
+    tiers = tiers_of(ports) | {port.node: 0 for port in ports if port.port is None}
     return tuple(None if port.port is None else _role(port, tiers) for port in ports)
 
 
 def _role(port: EgressPort, tiers: Mapping[str, int]) -> str:
-    here, there = tiers.get(port.node), tiers.get(port.peer, 0)
+    here, there = tiers.get(port.node), tiers.get(port.peer)
     if there == 0:
         way = "host"
-    elif here is None or here == there:
+    elif here is None or there is None or here == there:
         way = "side"
     else:
         way = "up" if there > here else "down"

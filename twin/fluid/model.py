@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.errors import ScenarioError, check_above_zero
+from twin.errors import ParameterError, ScenarioError, check_above_zero
 from twin.fluid._arrays import (
     CANDIDATE_ROWS,
     CONTENT_ROWS,
@@ -43,7 +43,7 @@ from twin.prediction import BLOCKS, Prediction, Slowdown, SolveStatus, Trajector
 from twin.probe._draws import PROBE_BINS
 from twin.probe.figures import Blocks, gain_parts
 from twin.scenario import Scenario
-from twin.watermark import Watermark
+from twin.watermark import Setting, Watermark
 
 Floats = NDArray[np.float64]
 
@@ -63,28 +63,28 @@ class FluidEngine:
     def __init__(self, *, step_s: float | None = None) -> None:
         self._step_s = step_s
 
-    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+    def predict(self, scenario: Scenario, watermarks: Sequence[Setting], *, seed: int) -> list[Prediction]:
         """One prediction per watermark, in their order.
 
-        Raises ``ScenarioError`` for what cannot be simulated.
+        Raises ``ScenarioError`` for what cannot be simulated, ``ParameterError`` for watermarks by port role.
         """
         problem = build(scenario, self._step_s)
         predictions: list[Prediction] = []
         for first in range(0, len(watermarks), LANES):
-            block = watermarks[first : first + LANES]
+            block = [_one_for_all(one) for one in watermarks[first : first + LANES]]
             buffers = _allocate(problem, trace=False)
             enough = _run(problem, block, buffers)
             predictions += _read(scenario, problem, block, buffers, enough)
         return predictions
 
     def trajectory(
-        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+        self, scenario: Scenario, watermark: Setting, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Queues of the monitored ports every ``sample_s``, linear between steps."""
         check_above_zero("trajectory sample_s", sample_s)
         problem = build(scenario, self._step_s)
         buffers = _allocate(problem, trace=True)
-        if not _run(problem, [watermark], buffers):
+        if not _run(problem, [_one_for_all(watermark)], buffers):
             received = f"more than {len(buffers.slots)} flow groups at once"
             rule = "their histories must fit the memory the fluid engine allows itself"
             remedy = "shorten the scenario or merge its flows"
@@ -95,6 +95,13 @@ class FluidEngine:
         time_s = np.arange(count) * sample_s
         queues = np.array([np.interp(time_s, grid, port) for port in buffers.trace[:, :, 0].T])
         return Trajectory(watermark, time_s.astype(np.float64), queues * problem.packet_bytes)
+
+
+def _one_for_all(setting: Setting) -> Watermark:
+    if setting.exceptions:
+        rule = "the fluid engine has one watermark for all ports"
+        raise ParameterError("engine fluid", str(setting), rule, "take replay or packet")
+    return setting.usual
 
 
 def _allocate(problem: Problem, *, trace: bool) -> Buffers:

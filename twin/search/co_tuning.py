@@ -130,6 +130,8 @@ class _Runs:
                 jobs += [(moment, seed, group) for group in by_senders.values()]
         tasks = [self._task(engine, moment, group, seed) for moment, seed, group in jobs]
         total, done = sum(len(group) for _, _, group in jobs), 0
+        if not total:
+            return
         self._progress(stage, 0, total)
 
         def enter(number: int, predictions: list[Prediction]) -> None:

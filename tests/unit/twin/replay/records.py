@@ -85,6 +85,7 @@ class Bench:
         )
         tables = tables._replace(packet_bytes=PACKET, reserve_bytes=4_000.0, resume_bytes=3_000.0)
         work = allocate(tables, room=8)  # pages are not given back here
+        work.curves[:] = KMIN, KMAX, PMAX
         plain = bool(os.environ.get("NUMBA_DISABLE_JIT"))
         self.tables: Any = records_as_attributes(tables) if plain else tables
         self.work: Any = records_as_attributes(work) if plain else work
@@ -133,7 +134,7 @@ class Bench:
                 queue["sent"], queue["head"] = 0.0, step + 1
             else:
                 incoming = float(work.cells[cell_of(work, queue, q, step)]["arrived"])
-                serve(tables, work, q, step, incoming, float(capacities[q]), KMIN, KMAX, PMAX)
+                serve(tables, work, q, step, incoming, float(capacities[q]))
             if queue["ending_first"] >= 0:
                 last_bytes(tables, work, q, step)
             if (

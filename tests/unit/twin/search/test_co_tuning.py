@@ -1,0 +1,222 @@
+"""Watermark, port roles and NICs together: what matters is found, the rest is left, and shares add up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from telemetry.topology import GBPS
+from tests.unit.twin.analytic_engine import AnalyticEngine
+from tests.unit.twin.fabrics import star
+from tests.unit.twin.search.test_round import COUPLED, INCUMBENT, problem, settings
+from twin.dcqcn import PAPER, VENDOR
+from twin.errors import ParameterError
+from twin.prediction import Prediction, SolveStatus
+from twin.scenario import Scenario
+from twin.search.coordinates import SENDERS, Settings, coordinates
+from twin.search.problem import SearchSettings, TuningProblem
+from twin.search.recommendation import CoTuning
+from twin.search.round import tune
+from twin.watermark import Setting, Watermark, WatermarkBounds
+from twin.workers.pool import InProcessWorkers, ProcessWorkers
+
+HERE = "tests.unit.twin.search.test_co_tuning"
+BEST_CUT_S = 10e-6
+
+
+class SendersMatter(AnalyticEngine):
+    """Every flow is slower by how far the cut interval is from 10 µs, whatever else senders run."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        away = abs(math.log(scenario.dcqcn.cnp_interval_s / BEST_CUT_S))
+        return [self.slower(self.one(scenario, one.usual, seed), 1.0 + 0.3 * away) for one in watermarks]
+
+    @staticmethod
+    def slower(found: Prediction, factor: float) -> Prediction:
+        slowdown = {
+            name: replace(one, mean=one.mean * factor, p99=one.p99 * factor)
+            for name, one in found.slowdown.items()
+        }
+        return replace(found, slowdown=slowdown)
+
+
+class FastSendersFail(SendersMatter):
+    """Runs with a cut interval below 20 µs do not end."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        if scenario.dcqcn.cnp_interval_s < 20e-6:
+            return [Prediction.failed(one, SolveStatus.DIVERGED) for one in watermarks]
+        return super().predict(scenario, watermarks, seed=seed)
+
+
+class Disagrees(AnalyticEngine):
+    """A second engine for which a short cut interval makes everything worse."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        factor = 1.0 + 50e-6 / scenario.dcqcn.cnp_interval_s
+        return [SendersMatter.slower(self.one(scenario, one.usual, seed), factor) for one in watermarks]
+
+
+class RolesMatter(AnalyticEngine):
+    """The host ports decide by their own thresholds, as ``AnalyticEngine`` says, uplinks do nothing."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        def of_hosts(setting: Setting) -> Watermark:
+            return dict(setting.exceptions).get("leaf-host-25G", setting.usual)
+
+        return [self.one(scenario, of_hosts(one), seed) for one in watermarks]
+
+
+def together(engine: str, what: tuple[str, ...] = ("watermark", "nic"), **more: Any) -> CoTuning | None:
+    asked = more.pop("problem", problem(COUPLED))
+    workers = more.pop("workers", InProcessWorkers())
+    how = replace(settings(**more), engine=f"{HERE}:{engine}", what=what)  # type: ignore[arg-type]
+    return tune(asked, how, seed=3, workers=workers).co_tuning
+
+
+def found(engine: str, **more: Any) -> CoTuning:
+    answer = together(engine, **more)
+    assert answer is not None
+    return answer
+
+
+@pytest.fixture(scope="module")
+def of_senders() -> CoTuning:
+    return found("SendersMatter")
+
+
+def test_the_value_that_matters_is_found_and_the_others_stay(of_senders: CoTuning) -> None:
+    assert {one.name for one in of_senders.changes} <= {"watermark", "cut interval"}
+    assert of_senders.senders.cnp_interval_s == pytest.approx(BEST_CUT_S, rel=0.35)
+    assert replace(of_senders.senders, cnp_interval_s=PAPER.cnp_interval_s) == PAPER
+    first, *others = of_senders.sensitivities
+    assert first.name == "cut interval"
+    assert first.gain > 0.1
+    assert len(others) == 10
+    assert all(abs(one.gain) < 1e-9 for one in others)
+
+
+def test_it_is_recommended_by_how_much_more_it_gains(of_senders: CoTuning) -> None:
+    assert of_senders.recommended
+    assert of_senders.more == pytest.approx(of_senders.gain - of_senders.alone)
+    # By the formula: half of the weight is on elephants, half on mice, and both are as much slower.
+    at_50_us = 1.0 + 0.3 * abs(math.log(PAPER.cnp_interval_s / BEST_CUT_S))
+    assert of_senders.more == pytest.approx(math.log(at_50_us), abs=0.05)
+    assert "cut interval 50 →" in of_senders.sentence
+
+
+def test_the_shares_of_a_change_add_up_to_its_gain(of_senders: CoTuning) -> None:
+    [of_cut] = [one.share for one in of_senders.changes if one.name == "cut interval"]
+    assert sum(one.share for one in of_senders.changes) == pytest.approx(of_senders.gain, abs=0.03)
+    assert of_cut == pytest.approx(of_senders.more, abs=0.03)
+
+
+def test_the_recommendation_itself_is_that_of_the_watermark_alone() -> None:
+    def answer(*what: str) -> Watermark:
+        how = replace(settings(), engine=f"{HERE}:SendersMatter", what=what)  # type: ignore[arg-type]
+        return tune(problem(COUPLED), how, seed=3, workers=InProcessWorkers()).watermark
+
+    assert answer("watermark", "nic") == answer("watermark")
+
+
+def test_nothing_is_said_of_nics_that_may_not_be_set() -> None:
+    assert together("SendersMatter", what=("watermark",)) is None
+
+
+def test_where_nothing_gains_nothing_is_changed() -> None:
+    answer = found("PlainSenders")
+    assert not answer.recommended
+    assert [one.name for one in answer.changes] == ["watermark"]
+    assert "Nothing beside the watermark gains" in answer.sentence
+
+
+class PlainSenders(AnalyticEngine):
+    """Senders do nothing."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        return [self.one(scenario, one.usual, seed) for one in watermarks]
+
+
+def test_values_whose_runs_fail_are_not_chosen() -> None:
+    answer = found("FastSendersFail")
+    assert answer.senders.cnp_interval_s >= 20e-6
+    assert math.isfinite(answer.gain)
+
+
+def test_what_the_second_engine_contradicts_is_not_recommended() -> None:
+    answer = found("SendersMatter", second_engine=f"{HERE}:Disagrees")
+    assert answer.second_more is not None
+    assert answer.second_more < 0.0
+    assert not answer.recommended
+    assert "not sure enough" in answer.sentence
+
+
+def test_the_answer_is_the_same_in_processes_of_their_own() -> None:
+    pool = ProcessWorkers(2)
+    try:
+        assert found("SendersMatter", workers=pool) == found("SendersMatter")
+    finally:
+        pool.close()
+
+
+def mixed_rates() -> Scenario:
+    """The star of ``fabrics``, its last four hosts at 25 Gbit/s."""
+    plain = star(COUPLED)
+    ports = tuple(
+        replace(port, rate_bytes_per_s=25 * GBPS) if (port.port or port.node)[1:] in "4567" else port
+        for port in plain.ports
+    )
+    return replace(plain, ports=ports)
+
+
+def test_ports_of_another_rate_get_thresholds_of_their_own() -> None:
+    low = Watermark(4_000, 16_000, 0.2)
+    asked = TuningProblem(scenario=mixed_rates(), incumbent=low, base=INCUMBENT, dominant_class="mouse")
+    answer = found("RolesMatter", what=("watermark", "roles"), problem=asked)
+    assert {one.name for one in answer.sensitivities} == {"Kmin leaf-host-25G", "Kmin leaf-host-100G"}
+    assert answer.senders == PAPER
+
+
+def test_a_fabric_of_one_role_has_no_roles_to_tune() -> None:
+    assert together("PlainSenders", what=("watermark", "roles")) is None
+
+
+@pytest.mark.parametrize("senders", [PAPER, VENDOR], ids=["paper", "vendor"])
+@pytest.mark.parametrize("coordinate", SENDERS, ids=lambda one: one.name)
+def test_every_value_tried_is_one_that_hardware_takes(coordinate: Any, senders: Any) -> None:
+    start = Settings(INCUMBENT, senders)
+    tries = coordinate.tried(start)
+    rng = np.random.default_rng(1)
+    tries += [coordinate.near(start, normal) for normal in rng.standard_normal(50).tolist()]
+    for one in tries:
+        value = coordinate.value(one)
+        if value is not None and one != start:
+            assert value == pytest.approx(round(value))
+            assert getattr(coordinate, "low", 0) <= round(value) <= getattr(coordinate, "high", 32_767)
+        assert coordinate.taken_from(one, start) == start
+        assert coordinate.taken_from(start, one) == one
+
+
+def test_a_role_that_has_the_usual_watermark_is_no_exception() -> None:
+    [_, hosts] = coordinates(("roles",), mixed_rates(), WatermarkBounds())
+    start = Settings(INCUMBENT, PAPER)
+    moved = hosts.tried(start)[0]
+    assert moved.marks != INCUMBENT
+    assert hosts.taken_from(moved, start) == start
+    assert start.marks == INCUMBENT
+
+
+def test_thresholds_of_a_role_stay_inside_the_bounds() -> None:
+    [_, hosts] = coordinates(("roles",), mixed_rates(), WatermarkBounds(kmin_low_bytes=300_000))
+    tried = hosts.tried(Settings(INCUMBENT, PAPER))
+    assert tried
+    assert all(hosts.value(one) >= 300_000 for one in tried)  # type: ignore[operator]
+
+
+def test_an_unknown_thing_to_tune_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"known things to tune are watermark, roles, nic"):
+        SearchSettings(what=("watermark", "cables"))  # type: ignore[arg-type]
