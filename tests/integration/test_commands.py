@@ -254,9 +254,25 @@ def test_packets_review_what_the_replay_picks(command: Command, example: Path) -
     assert 0 <= opinion["disagreement_ratio"] < 0.5
 
 
+def test_nics_are_tuned_beside_the_watermark_on_demand(command: Command, example: Path) -> None:
+    tune = ("tune", "--reports", example / "reports.ndjson.gz", "--topology", example / "scenario.json")
+    tune = (*tune, "--candidates", 8, "--workers", 0, "--no-second-opinion")
+    alone = command.json(*tune)
+    assert alone["co_tuning"] is None
+    code, out, err = command(*tune, "--what", "watermark,nic")
+    assert code == 0
+    assert "Set together" in out
+    assert "Each value alone, over its range" in out
+    assert re.search(r"cut interval +50 µs +\d", out)
+    assert "better than now" in out
+    assert "ecntwin: screening: 0 of" in err
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        ({"--what": "nic"}, "give such as watermark,nic"),
+        ({"--what": "watermark,path"}, "known things to tune are watermark, roles, nic"),
         ({"--incumbent": "5,3,0.1"}, "Kmin must be below"),
         ({"--incumbent": "5,3"}, "KMIN,KMAX,PMAX"),
         ({"--weights": "fast"}, "balanced"),

@@ -181,7 +181,7 @@ SENDERS: tuple[Coordinate, ...] = (
     SenderValue("gain g", "gain", "/1024", 1 / 1024, 1, 1023),
     SenderValue("cut interval", "cnp_interval_s", "µs", MICROSECOND, 1, 100),
     SenderValue("increase period", "increase_timer_s", "µs", MICROSECOND, 1, 1500),
-    SenderValue("fast recovery", "fast_recovery_steps", "steps", 1, 1, 50),
+    SenderValue("fast recovery", "fast_recovery_steps", "steps", 1, 1, 31),
     SenderValue("first alpha", "initial_alpha", "/1024", 1 / 1024, 1, 1023),
     SenderChoice("byte counter", "byte_counter_bytes", "B", (None, 32_767)),
     SenderChoice("clamp of the target rate", "clamp_target_rate", "", (False, True)),

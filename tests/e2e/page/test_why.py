@@ -156,6 +156,58 @@ def test_the_probe_is_told_by_length_of_path(why: Page, found: dict[str, Any]) -
     expect(why.locator(".by-path tbody tr").last).to_contain_text("3 hops")
 
 
+def test_what_nics_would_add_is_shown_part_by_part(why: Page, found: dict[str, Any]) -> None:
+    expect(why.locator("#together")).to_have_count(0)
+    told = deepcopy(found)
+    told["co_tuning"] = {
+        "recommended": True,
+        "sentence": "Set together with the watermark, cut interval 50 → 12 µs: 90 ± 18 % better than now.",
+        "watermark": {"kmin_bytes": 8_000, "kmax_bytes": 32_000, "pmax": 0.5},
+        "changes": [
+            {"name": "cut interval", "kind": "nic", "unit": "µs", "before": 50, "after": 12, "share": 0.6},
+            {
+                "name": "byte counter",
+                "kind": "nic",
+                "unit": "B",
+                "before": 32767,
+                "after": None,
+                "share": 0.2,
+            },
+            {
+                "name": "watermark",
+                "kind": "watermark",
+                "unit": "",
+                "before": None,
+                "after": None,
+                "share": 0.1,
+            },
+        ],
+        "gain": 0.9,
+        "gain_error": 0.18,
+        "alone": 0.25,
+        "more": 0.65,
+        "more_error": 0.1,
+        "second_more": 0.6,
+        "sensitivities": [
+            {"name": "cut interval", "unit": "µs", "before": 50, "best": 12, "gain": 0.5, "worst": -0.4}
+        ],
+        "runs": 250,
+        "traffic_s": 0.02,
+    }
+    why.route(f"**/v1/recommendations/{found['id']}", lambda route: route.fulfill(json=told))
+    why.reload()
+    panel = why.locator("#together")
+    expect(panel).to_contain_text("90 ± 18 % better than now", timeout=PATIENCE_MS)
+    rows = panel.locator("table").first.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(0)).to_contain_text("50 µs")
+    expect(rows.nth(0)).to_contain_text("60 %")
+    expect(rows.nth(1)).to_contain_text("off")
+    expect(rows.nth(2)).to_contain_text("8 KB")
+    panel.get_by_text("What each value alone would gain").click()
+    expect(panel.locator("table").last).to_contain_text("−40 %")
+
+
 def test_queues_marks_and_origin_are_there(why: Page, found: dict[str, Any]) -> None:
     queues = found["trajectories"]["queues"]
     depths = why.locator("#depths")

@@ -18,6 +18,7 @@ from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
 from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.twin.analytic_engine import HERE
+from tests.unit.twin.search.test_co_tuning import HERE as CO_TUNED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
@@ -98,6 +99,24 @@ async def test_engines_far_apart_hold_the_recommendation_back() -> None:
 async def test_without_a_second_opinion_there_is_none(here: Running) -> None:
     assert (await tuned(here))["second_opinion"] is None
     assert math.isnan(here.metric("ecntwin_engine_disagreement_ratio") or 0.0)
+
+
+async def test_what_nics_would_add_comes_with_the_watermark_alone() -> None:
+    search = replace(SMALL, engine=f"{CO_TUNED}:SendersMatter", what=("watermark", "nic"))
+    async with running(Wanted(search=search)) as here:
+        await here.post_reports(traffic())
+        found = await tuned(here)
+        together = found["co_tuning"]
+        assert together["recommended"]
+        assert "cut interval" in together["sentence"]
+        [cut] = [one for one in together["changes"] if one["kind"] == "nic"]
+        assert (cut["name"], cut["unit"], cut["before"]) == ("cut interval", "µs", 50)
+        assert 0.1 < cut["share"] < together["gain"]
+        assert together["sensitivities"][0]["name"] == "cut interval"
+        staged = {key: found["staged"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")}
+        assert staged == {key: found["recommendation"][key] for key in staged}
+        listed = (await here.client.get(f"/v1/recommendations/{found['id']}")).json()
+        assert listed["co_tuning"] == together
 
 
 async def test_a_round_is_kept_and_found_again(here: Running) -> None:

@@ -1,0 +1,216 @@
+"""What setting more than the watermark gains, on traffic that did not choose it, judged by packets.
+
+Each problem is tuned on one draw of its traffic. Two other draws judge, packet by packet, what ran before,
+the best watermark alone, and all that was changed together. ``python -m bench.co_tuning [PROBLEM ...]``
+prints a row as each is done. Nothing of the search was tuned on these problems.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from rich.console import Console
+
+from bench.accuracy import markdown
+from bench.figure import Figure
+from bench.rivals.scenarios import Scenario as Bench
+from lab.demo.plan import Phase
+from lab.setup import LeafSpine
+from twin.dcqcn import PRESETS
+from twin.engine import engine
+from twin.packet.routes import Routes, flow_key
+from twin.prediction import Prediction
+from twin.scenario import Flows, Scenario, Waits
+from twin.search.co_tuning import change_of, co_tune
+from twin.search.coordinates import Settings, What
+from twin.search.gain import POLICIES, Gain, gain_over, joined_over_moments, persistent_bytes_share
+from twin.search.problem import SearchSettings, TuningProblem
+from twin.search.recommendation import CoTuning
+from twin.search.round import tune
+from twin.units import gain_text
+from twin.watermark import Watermark
+from twin.workers.pool import Workers, make_workers, shipped
+
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
+TUNED_ON, JUDGED_ON = 1, (101, 102)  # seeds of traffic
+_SAME = LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=100.0, uplink_gbps=100.0)
+_MIXED = LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=25.0, uplink_gbps=100.0)
+_FAST = LeafSpine(leaves=2, spines=2, hosts=8, rate_gbps=25.0, uplink_gbps=400.0)
+_RATES = (25.0, 100.0)
+_BURSTS = "websearch:0.5,incast:8:each_bytes=64KB:period=2ms:receiver=0"
+_JITTER = "compute=300us:compute_jitter=0.3,hadoop:0.1"
+_LARGE = "elephants-and-mice:0.2:elephants=6:per_receiver=3:elephant_bytes=5MB,hadoop:0.4"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    name: str
+    traffic: str
+    what: tuple[What, ...]
+    fabric: LeafSpine = _SAME
+    rates_gbps: tuple[float, ...] = ()
+    duration_s: float = 0.015
+
+    def scenario(self, seed: int, clocks: str) -> Scenario:
+        """Its traffic with that seed; a flow waits for the last of those that it depends on."""
+        made = Bench(
+            name=self.name,
+            phases=(Phase(self.name, 0.0, self.traffic),),
+            duration_s=self.duration_s,
+            fabric=self.fabric,
+            mixed_gbps=self.rates_gbps,
+            dcqcn=clocks,
+        )
+        plan, traffic = made.plan, made.traffic(seed)
+        routes, names = Routes(plan), plan.hosts
+        ends = list(zip(traffic.src.tolist(), traffic.dst.tolist(), strict=True))
+        paths = [
+            routes.path(names[src], names[dst], flow_key(seed, src, dst, number)) or ()
+            for number, (src, dst) in enumerate(ends)
+        ]
+        rates = {port.node: port.rate_bytes_per_s for port in plan.ports if port.port is None}
+        bounds = traffic.after_offset.tolist()
+        after = [max(traffic.after[first:end].tolist(), default=-1) for first, end in pairwise(bounds)]
+        waits = Waits(after=np.array(after), gap_s=traffic.gap_s) if max(after) >= 0 else None
+        return Scenario(
+            name=self.name,
+            ports=plan.ports,
+            flows=Flows(
+                src=tuple(names[src] for src, _ in ends),
+                dst=tuple(names[dst] for _, dst in ends),
+                payload_bytes=traffic.payload_bytes,
+                start_s=traffic.start_s,
+                start_rate_bytes_per_s=np.array([rates[names[src]] for src, _ in ends]),
+                path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
+                path_ports=np.concatenate([np.array(path) for path in paths]).astype(np.int32),
+                waits=waits,
+            ),
+            monitored=plan.switch_ports,
+            dcqcn=PRESETS[clocks],
+            duration_s=self.duration_s,
+            window_s=(0.05 * self.duration_s, self.duration_s),
+        )
+
+
+_NIC: tuple[What, ...] = ("watermark", "nic")
+_ROLES: tuple[What, ...] = ("watermark", "roles")
+PROBLEMS = (
+    Problem("all-to-all", f"all-to-all:2MB:{_JITTER}", _NIC, duration_s=0.01),
+    Problem("ring all-reduce", f"ring-all-reduce:64MB:{_JITTER}", _NIC),
+    Problem("web search 60 %", "websearch:0.6", _NIC),
+    Problem("incast", "websearch:0.3,incast:8:each_bytes=64KB:period=2ms:receiver=0", _NIC),
+    Problem("25G and 100G, web search", "websearch:0.7", _ROLES, _MIXED, _RATES, 0.03),
+    Problem("25G and 100G, incast", _BURSTS, _ROLES, _MIXED, _RATES, 0.03),
+    Problem("25G, 100G under 400G, large transfers", _LARGE, _ROLES, _FAST, _RATES, 0.015),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A problem's outcome; gains are over what ran before, by packets, on traffic that chose nothing."""
+
+    problem: Problem
+    clocks: str
+    found: CoTuning
+    alone: Gain
+    together: Gain
+
+    @property
+    def more(self) -> Gain:
+        return self.together.less(self.alone)
+
+
+def judged(problem: Problem, clocks: str, workers: Workers) -> Judged:
+    scenario = problem.scenario(TUNED_ON, clocks)
+    settings = SearchSettings()
+    asked = TuningProblem(scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class="elephant")
+    alone = tune(asked, settings, seed=TUNED_ON, workers=workers).improvement.best
+    with shipped([scenario]) as files:
+        found = co_tune(
+            asked,
+            replace(settings, what=problem.what),
+            alone,
+            [scenario],
+            files,
+            seed=TUNED_ON,
+            workers=workers,
+            progress=lambda *_: None,
+        )
+    assert found is not None
+    before, first, then = (
+        Settings(INCUMBENT, scenario.dcqcn),
+        Settings(alone, scenario.dcqcn),
+        Settings(found.watermark, found.senders, found.by_role),
+    )
+    fresh = [problem.scenario(seed, clocks) for seed in JUDGED_ON]
+    runs = [[_packets(one, setting) for setting in (before, first, then)] for one in fresh]
+    return Judged(problem, clocks, found, *(_gain(fresh, runs, row) for row in (1, 2)))
+
+
+def _packets(scenario: Scenario, settings: Settings) -> Prediction:
+    on = replace(scenario, dcqcn=settings.senders)
+    return engine("packet").predict(on, [settings.marks], seed=1)[0]
+
+
+def _gain(scenarios: Iterable[Scenario], runs: list[list[Prediction]], row: int) -> Gain:
+    gains, weights = [], []
+    for scenario, (now, *others) in zip(scenarios, runs, strict=True):
+        share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+        gains.append(gain_over(now, others[row - 1], POLICIES["balanced"], share))
+        weights.append(now.goodput_bytes_per_s)
+    return joined_over_moments(gains, weights, len(gains))
+
+
+def cases(names: Iterable[str] = ()) -> Iterator[tuple[Problem, str]]:
+    """Problems of roles under the paper's clocks, of NICs under the vendors' too."""
+    wanted = set(names)
+    for problem in PROBLEMS:
+        if not wanted or problem.name in wanted:
+            yield problem, "paper"
+            if "nic" in problem.what:
+                yield problem, "vendor"
+
+
+def measure() -> Iterator[Figure]:
+    workers = make_workers(os.cpu_count() or 1)
+    try:
+        for problem, clocks in cases():
+            one = judged(problem, clocks, workers)
+            goal = 0.05 if problem.name in ("all-to-all", "ring all-reduce") or problem.rates_gbps else 0.0
+            name = f"{' and '.join(problem.what)} over the watermark alone, {problem.name}, {clocks} clocks"
+            note = f"± {one.more.error:.3f}; {one.found.sentence}"
+            yield Figure(name, one.more.value, "gain", goal=goal, better="higher", note=note)
+    finally:
+        workers.close()
+
+
+def main(names: list[str]) -> None:
+    table = markdown("problem", "clocks", "set", "watermark alone", "together", "more", "changes")
+    workers = make_workers(os.cpu_count() or 1)
+    try:
+        for problem, clocks in cases(names):
+            one = judged(problem, clocks, workers)
+            gains = (gain_text(gain.value, gain.error) for gain in (one.alone, one.together, one.more))
+            changes = [change_of(part) for part in one.found.changes if part.kind != "watermark"]
+            recommended = "" if one.found.recommended else " (not recommended)"
+            row = (
+                problem.name,
+                clocks,
+                problem.what[1],
+                *gains,
+                (", ".join(changes) or "none") + recommended,
+            )
+            table.add_row(*row)
+            sys.stderr.write(" | ".join(row) + "\n")
+    finally:
+        workers.close()
+    Console(width=220).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
