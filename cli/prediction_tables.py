@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.output import NONE, gbps_text, headed_table, unwrapped, watermark_cells, watermark_text
-from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
+from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text, setting_text
 
 if TYPE_CHECKING:
     from cli.answers import CandidateAnswer, CoTuningAnswer, PredictionAnswer
@@ -147,18 +147,14 @@ def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[Table]:
             if one.kind == "watermark":
                 before, after = watermark_text(now), watermark_text(found.watermark)
             else:
-                before, after = _value(one.before, one.unit), _value(one.after, one.unit)
+                before, after = setting_text(one.before, one.unit), setting_text(one.after, one.unit)
             table.add_row(one.name, before, Text(after, style="bold"), _shown(one.share, _gain))
         yield unwrapped(table)
     table = headed_table("Each value alone, over its range", "", "now", "best", "gain", "worst")
     for value in found.sensitivities:
-        cells = (_value(value.before, value.unit), _value(value.best, value.unit))
+        cells = (setting_text(value.before, value.unit), setting_text(value.best, value.unit))
         table.add_row(value.name, *cells, _shown(value.gain, _gain), _shown(value.worst, _gain))
     yield unwrapped(table)
-
-
-def _value(value: float | None, unit: str) -> str:
-    return "off" if value is None else f"{value:g} {unit}".strip()
 
 
 def _gain(value: float) -> str:

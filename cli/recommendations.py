@@ -126,7 +126,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         ("held back", [hold for hold in found.holds if hold not in blocked]),
         ("caution", [found.caution] if found.caution else []),
         ("second opinion", [found.second_opinion.sentence] if found.second_opinion else []),
-        ("with more", [found.co_tuning.sentence] if found.co_tuning else []),
+        ("together", [found.co_tuning.sentence] if found.co_tuning else []),
         ("remark", found.remarks),
         ("note", found.notes),
     ):

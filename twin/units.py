@@ -61,6 +61,13 @@ def change_text(relative: float) -> str:
     return f"{100 * relative:+.0f} %".replace("-", "−")
 
 
+def setting_text(value: float | None, unit: str) -> str:
+    """A value of a NIC or a port role with its unit, such as ``12 µs``; None is off."""
+    if value is None:
+        return "off"
+    return bytes_text(value) if unit == "B" else f"{value:g} {unit}".rstrip()
+
+
 def gain_text(gain: float, error: float | None) -> str:
     """A gain with its standard error in percent, such as ``8.1 ± 1.9 %``."""
     if error is None or not math.isfinite(error):

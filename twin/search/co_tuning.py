@@ -1,18 +1,19 @@
 """Sets what the NICs run, and thresholds by port role, together with the watermark.
 
 The round finds the watermark alone. Beside it every other value is tried over its range; those that gain are
-climbed together, then drawn near the best with the watermark. The leaders run again under seeds that did not
-choose them; the best loses every change that it does not need, and the second engine judges it beside the
-watermark alone (docs/twin/co-tuning.md).
+climbed together, then drawn near the best with the watermark. The leaders run again, on long moments where
+there are any, under seeds that did not choose them. The best loses every change that it does not need, and
+the second engine judges it beside the watermark alone (docs/twin/co-tuning.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import CoTuning, Sensitivity, SettingChange
 from twin.search.score import lead, surely_above
-from twin.units import gain_text
+from twin.units import gain_text, setting_text
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers
 
@@ -40,13 +41,18 @@ _BUDGET_SHARE = 0.75  # of the round's budget, beside what the round takes
 _RUNS = 350  # about how many candidates run
 _DRAW_STREAM, _SEED_STREAM = 8, 9  # apart from the round's own
 
+Shipped = Sequence[tuple[Scenario, Path]]
+"""Traffic, each with the file that ``workers.pool.shipped`` wrote of it."""
+On = Literal["search", "decide", "second"]
+"""Many candidates on moments, the leaders on longer ones, a few by the second engine."""
+
 
 def co_tune(
     problem: TuningProblem,
     settings: SearchSettings,
     alone: Watermark,
-    moments: Sequence[Scenario],
-    files: Sequence[Path],
+    moments: Shipped,
+    long: Shipped,
     *,
     seed: int,
     workers: Workers,
@@ -54,14 +60,14 @@ def co_tune(
 ) -> CoTuning | None:
     """What ``settings.what`` allows, set together with the watermark; None where there is nothing to set.
 
-    ``alone`` is the best watermark alone, ``moments`` the traffic, which ``files`` hold. ``progress(stage,
-    done, total)`` is called in this thread. Raises ``SearchError`` where workers keep dying.
+    ``alone`` is the best watermark alone. Candidates run on ``moments`` of traffic, the leaders on ``long``
+    ones where there are any, each with the file that holds it. ``progress(stage, done, total)`` is called in
+    this thread. Raises ``SearchError`` where workers keep dying.
     """
-    every = coordinates(settings.what, moments[0], settings.bounds)
+    every = coordinates(settings.what, moments[0][0], settings.bounds)
     if not every:
         return None
-    traffic = _affordable(moments, files, settings)
-    runs = _Runs(problem, settings, traffic, workers, progress)
+    runs = _Runs(problem, settings, _looks(moments, long, settings), workers, progress)
     mark = alone if "watermark" in settings.what else problem.incumbent
     return _Search(problem, settings, runs, every, Settings(mark, runs.senders), seed).run()
 
@@ -73,13 +79,35 @@ class _Moment:
     duration_s: float
 
 
-def _affordable(
-    moments: Sequence[Scenario], files: Sequence[Path], settings: SearchSettings
-) -> tuple[_Moment, ...]:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one kind of run looks at, by which engine; its gains compare with those of ``n_moments``."""
+
+    engine: str
+    moments: tuple[_Moment, ...]
+    n_moments: int
+
+
+def _looks(moments: Shipped, long: Shipped, settings: SearchSettings) -> Mapping[On, _Look]:
+    search = _affordable(moments, settings)
+    decide = tuple(_Moment(one, file, one.duration_s) for one, file in long) or search
+    looks: dict[On, _Look] = {
+        "search": _Look(settings.engine, search, len(search)),
+        "decide": _Look(settings.engine, decide, len(decide)),
+    }
+    if settings.second_engine is not None:
+        newest = search[0]
+        length_s = min(newest.duration_s, affordable_s(newest.scenario, settings.second_packet_hops))
+        seconds = (replace(newest, duration_s=length_s),)
+        looks["second"] = _Look(settings.second_engine, seconds, len(decide))
+    return looks
+
+
+def _affordable(moments: Shipped, settings: SearchSettings) -> tuple[_Moment, ...]:
     """As many of the newest moments as the budget allows, or a part of the newest."""
     left = _BUDGET_SHARE * CORES * settings.budget_s / (_RUNS * HOP_S)
     found: list[_Moment] = []
-    for scenario, file in zip(moments, files, strict=False):
+    for scenario, file in moments:
         hops = packet_hops(scenario, scenario.duration_s)
         if found and hops > left:
             break
@@ -90,45 +118,43 @@ def _affordable(
 
 
 class _Runs:
-    """Predictions of candidates, each under the seeds and by the engine asked for, and their gains."""
+    """Predictions of candidates under the seeds asked for, and their gains over what runs now."""
 
     def __init__(
         self,
         problem: TuningProblem,
         settings: SearchSettings,
-        moments: Sequence[_Moment],
+        looks: Mapping[On, _Look],
         workers: Workers,
         progress: Callable[[str, int, int], None],
     ) -> None:
-        self.senders = moments[0].scenario.dcqcn
+        self.senders = problem.scenario.dcqcn
         self.incumbent = Settings(problem.incumbent, self.senders)
-        self.moments = tuple(moments)
+        self.looks = looks
         self.count = 0
         self._settings = settings
         self._workers = workers
         self._progress = progress
-        self._found: dict[tuple[str, int, int, Settings], Prediction] = {}
-        self._gains: dict[tuple[str, tuple[int, ...], Settings], Gain] = {}
+        self._found: dict[tuple[str, Path, float, int, Settings], Prediction] = {}
+        self._gains: dict[tuple[On, tuple[int, ...], Settings], Gain] = {}
 
     def gains(
-        self, stage: str, wanted: Iterable[Settings], seeds: tuple[int, ...], *, second: bool = False
+        self, stage: str, wanted: Iterable[Settings], seeds: tuple[int, ...], on: On = "search"
     ) -> list[Gain]:
-        """Each one's gain over what runs now, over all moments; by the ``second`` engine, over the newest."""
+        """Each one's gain over what runs now, over all moments that this kind of run looks at."""
         asked = list(wanted)
-        engine = (self._settings.second_engine or "") if second else self._settings.engine
-        self._predict(stage, engine, [self.incumbent, *asked], seeds)
-        return [self._gain(engine, one, seeds) for one in asked]
+        self._predict(stage, self.looks[on], [self.incumbent, *asked], seeds)
+        return [self._gain(on, one, seeds) for one in asked]
 
-    def _predict(self, stage: str, engine: str, wanted: Sequence[Settings], seeds: Sequence[int]) -> None:
-        jobs: list[tuple[int, int, list[Settings]]] = []
-        for moment in range(self._n_moments(engine)):
+    def _predict(self, stage: str, look: _Look, wanted: Sequence[Settings], seeds: Sequence[int]) -> None:
+        jobs: list[tuple[_Moment, int, list[Settings]]] = []
+        for moment in look.moments:
             for seed in seeds:
                 by_senders: dict[DcqcnParams, list[Settings]] = {}
                 for one in dict.fromkeys(wanted):
-                    if (engine, moment, seed, one) not in self._found:
+                    if _key(look, moment, seed, one) not in self._found:
                         by_senders.setdefault(one.senders, []).append(one)
                 jobs += [(moment, seed, group) for group in by_senders.values()]
-        tasks = [self._task(engine, moment, group, seed) for moment, seed, group in jobs]
         total, done = sum(len(group) for _, _, group in jobs), 0
         if not total:
             return
@@ -138,39 +164,45 @@ class _Runs:
             nonlocal done
             moment, seed, group = jobs[number]
             for one, prediction in zip(group, predictions, strict=True):
-                self._found[engine, moment, seed, one] = prediction
+                self._found[_key(look, moment, seed, one)] = prediction
             done += len(group)
             self._progress(stage, done, total)
 
+        tasks = [
+            Task(
+                moment.file,
+                look.engine,
+                moment.duration_s,
+                tuple(one.marks for one in group),
+                seed,
+                group[0].senders,
+            )
+            for moment, seed, group in jobs
+        ]
         self._workers.run(tasks, enter)
         self.count += total
 
-    def _task(self, engine: str, number: int, group: Sequence[Settings], seed: int) -> Task:
-        moment = self.moments[number]
-        length_s = moment.duration_s
-        if engine != self._settings.engine:
-            length_s = min(length_s, affordable_s(moment.scenario, self._settings.second_packet_hops))
-        marks = tuple(one.marks for one in group)
-        return Task(moment.file, engine, length_s, marks, seed, group[0].senders)
-
-    def _n_moments(self, engine: str) -> int:
-        return len(self.moments) if engine == self._settings.engine else 1
-
-    def _gain(self, engine: str, one: Settings, seeds: tuple[int, ...]) -> Gain:
-        key = engine, seeds, one
+    def _gain(self, on: On, one: Settings, seeds: tuple[int, ...]) -> Gain:
+        key = on, seeds, one
         if key not in self._gains:
+            look = self.looks[on]
             gains, weights = [], []
-            for number in range(self._n_moments(engine)):
+            for moment in look.moments:
                 now, new = (
-                    averaged([self._found[engine, number, seed, which] for seed in seeds])
+                    averaged([self._found[_key(look, moment, seed, which)] for seed in seeds])
                     for which in (self.incumbent, one)
                 )
-                moment = self.moments[number]
-                share = persistent_bytes_share(moment.scenario, now.goodput_bytes_per_s)
-                gains.append(gain_over(now, new, self._settings.policy, share))
+                scenario = moment.scenario
+                share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+                found = gain_over(now, new, self._settings.policy, share)
+                gains.append(found.repeated(scenario.repeated))
                 weights.append(np.nan_to_num(now.goodput_bytes_per_s) * moment.duration_s)
-            self._gains[key] = joined_over_moments(gains, weights, len(self.moments))
+            self._gains[key] = joined_over_moments(gains, weights, look.n_moments)
         return self._gains[key]
+
+
+def _key(look: _Look, moment: _Moment, seed: int, one: Settings) -> tuple[str, Path, float, int, Settings]:
+    return look.engine, moment.file, moment.duration_s, seed, one
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +311,7 @@ class _Search:
     def _confirmed(self) -> Settings:
         """The best of the leaders under seeds that did not choose them."""
         leaders = self._leaders(_CONFIRMED)
-        gains = self._runs.gains("leaders", [self._start, *leaders], self._fresh)[1:]
+        gains = self._runs.gains("leaders", [self._start, *leaders], self._fresh, "decide")[1:]
         return leaders[int(np.argmax([_value(one) for one in gains]))]
 
     def _parts(self, pick: Settings, active: Sequence[Coordinate]) -> list[_Part]:
@@ -297,7 +329,7 @@ class _Search:
                 less.append(replace(found, watermark=self._start.watermark))
             if not less:
                 return found
-            now, *gains = self._runs.gains("pruning", [found, *less], self._fresh)
+            now, *gains = self._runs.gains("pruning", [found, *less], self._fresh, "decide")
             order = sorted(range(len(less)), key=lambda row: -_value(gains[row]))
             loss = now.value - _value(gains[order[0]])
             alike = loss <= self._settings.margin and lead(now, gains[order[0]]) <= 0.0
@@ -334,10 +366,10 @@ class _Search:
     ) -> CoTuning:
         """The pick against the watermark alone, by both engines."""
         both = [self._start, pick]
-        alone, joint = self._runs.gains("leaders", both, self._fresh)
+        alone, joint = self._runs.gains("leaders", both, self._fresh, "decide")
         second_more = None
         if self._settings.second_engine is not None and pick != self._start:
-            seconds = self._runs.gains("second opinion", both, self._fresh[:1], second=True)
+            seconds = self._runs.gains("second opinion", both, self._fresh[:1], "second")
             second_more = seconds[1].value - seconds[0].value
             if math.isfinite(second_more):
                 alone, joint = (
@@ -371,7 +403,7 @@ class _Search:
             recommended=recommended,
             sensitivities=tuple(sensitivities),
             n_runs=self._runs.count,
-            traffic_s=sum(one.duration_s for one in self._runs.moments),
+            traffic_s=sum(one.duration_s for one in self._runs.looks["search"].moments),
             sentence=_sentence(changes, joint, more, second_more, recommended, self._settings),
         )
 
@@ -410,10 +442,5 @@ def _sentence(
 
 def change_of(change: SettingChange) -> str:
     """Such as ``cut interval 4 → 12 µs``."""
-    unit = f" {change.unit}" if change.unit else ""
-    return f"{change.name} {value_text(change.before)} → {value_text(change.after)}{unit}"
-
-
-def value_text(value: float | None) -> str:
-    """A value of a coordinate; None is off."""
-    return "off" if value is None else f"{value:g}"
+    before, after = setting_text(change.before, change.unit), setting_text(change.after, change.unit)
+    return f"{change.name} {before.removesuffix(f' {change.unit}')} → {after}"

@@ -2,10 +2,10 @@
 import { Panel } from "../../parts/panel.tsx";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
-import { gain, watermark } from "../../format.ts";
+import { bytes, gain, watermark } from "../../format.ts";
 import type { Figure, Recommendation } from "../../service/documents.ts";
 
-const valued = (value: Figure, unit: string) => (value === null ? "off" : `${value} ${unit}`.trim());
+const valued = (value: Figure, unit: string) => (value === null ? "off" : unit === "B" ? bytes(value) : `${value} ${unit}`.trim());
 
 export function TogetherPanel({ of: round }: { of: Recommendation }) {
   const found = round.co_tuning;
