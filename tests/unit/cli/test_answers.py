@@ -15,6 +15,7 @@ from service.documents.alarms import (
     SilenceDocument,
     SilencesDocument,
 )
+from service.documents.co_tuning import CoTuningDocument, SensitivityDocument, SettingChangeDocument
 from service.documents.fabric import ConditionDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
@@ -49,6 +50,9 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.ExpiredAnswer: ExpiredDocument,
     answers.BlockAnswer: BlockDocument,
     answers.SupportAnswer: SupportDocument,
+    answers.CoTuningAnswer: CoTuningDocument,
+    answers.SettingChangeAnswer: SettingChangeDocument,
+    answers.SensitivityAnswer: SensitivityDocument,
     answers.ConditionAnswer: ConditionDocument,
     answers.RecommendationAnswer: RecommendationDocument,
     answers.RecommendationsAnswer: RecommendationsDocument,
