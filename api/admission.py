@@ -30,18 +30,18 @@ MOST_BYTES = "x-max-body-bytes"
 """The OpenAPI extension with a route's own limit."""
 
 CONTAINER_BYTES = 20
-"""Bytes of the limit that each object or array counts for: parsing one costs far more than its two bytes."""
+"""Bytes of the size limit charged for each object or array: parsing one costs far more than its two bytes."""
 
 _KEY = "ecntwin_caller"
 
 LEAST_BYTES_PER_S = 16_384
-"""Minimum rate of a sender: one byte now and then would hold a connection for ever."""
+"""Minimum rate of a sender in bytes/s: without one, a byte now and then would hold a connection for ever."""
 
 Ports = Annotated[
     tuple[Annotated[int, Field(ge=0, le=65_535)], ...],
     Query(description="Of a capture, only datagrams to this UDP port; may be given several times."),
 ]
-"""UDP ports in a call's query."""
+"""UDP ports given in the query of a call."""
 
 
 class BodyLimit:
@@ -129,7 +129,6 @@ def below(error: ApiError) -> HTTPException:
 
 
 def received(intake: Intake, request: Request) -> AbstractAsyncContextManager[bytes]:
-    """The request's body, admitted by ``Intake.body``."""
     return intake.body(request.headers.get("content-length", ""), _chunks(request))
 
 

@@ -1,4 +1,4 @@
-"""What every answer has besides its document: the id of its request, how long it took, and an entity tag."""
+"""What every response carries besides its document: a request id, its duration, and an entity tag."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAGGED = ("/v1/", "/openapi.json")
 
 _KEY = "ecntwin_request_id"
 _USABLE = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_LARGE_BYTES = 128 << 10  # hashed in a thread: a millisecond of the event loop would be too much
+_LARGE_BYTES = 128 << 10  # hashed in a thread: it would block the event loop for a millisecond
 _current: ContextVar[str | None] = ContextVar(_KEY, default=None)
 
 
@@ -54,7 +54,7 @@ class RequestIds:
 
 
 class RequestTimes:
-    """Measures how long requests take until their answer begins."""
+    """Measures the time from a request until its response begins."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -81,7 +81,7 @@ def request_id_of(scope: Scope) -> str:
 
 
 class RequestFormatter(logging.Formatter):
-    """Adds the id of the request that a line of the log was written for, also by what the request began."""
+    """Adds the current request's id to each log line, also in tasks that the request started."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         text, named = super().formatMessage(record), _current.get()
@@ -91,8 +91,8 @@ class RequestFormatter(logging.Formatter):
 class EntityTags:
     """``ETag`` on every JSON document, and 304 where ``If-None-Match`` names it.
 
-    The tag is weak: compression changes the bytes and not the document. It begins with the one a route has
-    set.
+    The tag is weak: compression changes the bytes and not the document. A tag that the route has set becomes
+    the beginning of this one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -125,7 +125,7 @@ def _is_document(start: Message) -> bool:
 
 
 async def _with_tag(start: Message, body: Message, known: list[str]) -> Message:
-    """Tags ``start``; returns ``body``, empty where the caller knows it already."""
+    """Adds the tag to ``start``; returns ``body``, or nothing where the client has this document already."""
     content: bytes = body.get("body", b"")
     tag = await asyncio.to_thread(_tag, content) if len(content) > _LARGE_BYTES else _tag(content)
     headers = MutableHeaders(scope=start)

@@ -54,7 +54,7 @@ _BEARER = "bearer"
 _LEAST_PACKED_BYTES = 1_024
 _GZIP_LEVEL = 5  # of our JSON 6 takes half again as long for 2 % less, 9 four times for 3 to 5 %
 
-# Besides what follows from a call's shape.
+# Besides those that follow from a call's parameters, body and path.
 _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("post", "/v1/telemetry/int"): (415,),
     ("post", "/v1/telemetry/counters"): (415,),
@@ -206,7 +206,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             answers = operation["responses"]
-            answers.pop("422", None)  # FastAPI's; never sent
+            answers.pop("422", None)  # FastAPI's own response, which is never sent
             for answer in answers.values():
                 if answer["description"] == "Successful Response":  # FastAPI's
                     answer["description"] = _said_of(answer, components["schemas"])
@@ -238,7 +238,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said_of(answer: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """The first paragraph on the document that an answer holds."""
+    """The first paragraph of the description of the document that a response holds."""
     named: str = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     said: str = schemas[named]["description"]
     return " ".join(said.partition("\n\n")[0].split())
@@ -309,11 +309,11 @@ class Application(FastAPI):
 
 @asynccontextmanager
 async def started(app: FastAPI, work: Service | IngestProcess) -> AsyncIterator[None]:
-    """Starts it, and stops it when the block is left; ``app.state.failed`` is why it could not start."""
+    """Runs the service inside the block; ``app.state.failed`` says why it could not start."""
     try:
         await work.start()
         yield
-    except ApiError as error:  # of the start; requests' errors are answered
+    except ApiError as error:  # an error at start-up; errors of requests are answered
         app.state.failed = error
         raise
     finally:

@@ -16,7 +16,7 @@ from settings.errors import SettingsError
 from settings.security import TlsSettings
 from settings.tls import read_file, ssl_said, trust
 
-# For TLS 1.2; those of 1.3 are all good. uvicorn's default, "TLSv1", would allow 1.2 with SHA-1.
+# For TLS 1.2; every suite of TLS 1.3 is acceptable.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 SOON_S = 14 * 86_400.0
 
@@ -84,7 +84,7 @@ class ServerTls:
         return None if settings.tls_certificate is None else cls(settings)
 
     def check_now(self, now_s: float) -> None:
-        """Raises ``SettingsError`` unless the certificate is valid at that time (seconds since 1970)."""
+        """Raises ``SettingsError`` unless the certificate is valid at ``now_s`` (seconds since 1970)."""
         begun = self.facts.not_before.timestamp() <= now_s
         if not begun or self.facts.left_s(now_s) < 0:
             raise SettingsError(
@@ -92,12 +92,12 @@ class ServerTls:
                 self.facts.sentence(now_s)
                 if begun
                 else f"one that begins on {self.facts.not_before:%Y-%m-%d}",
-                "a certificate is good now",
+                "a certificate must be valid now",
                 "have a new one signed",
             )
 
     def warn(self, now_s: float) -> None:
-        """Logs at most once a day that it expires soon, or has expired."""
+        """Logs at most once a day that the certificate expires soon or has expired."""
         if self.facts.left_s(now_s) < SOON_S and now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + 86_400.0
             _log.warning("the %s; callers refuse one that has ended", self.facts.sentence(now_s))
@@ -142,7 +142,7 @@ class ServerTls:
 
 
 class _PasswordNeededError(Exception):
-    """The key is encrypted, and there is no password file."""
+    """The error for an encrypted key without a password file."""
 
 
 def _no_password() -> str:

@@ -69,16 +69,17 @@ async def refuse_uninvited(request: Request) -> None:
 
 
 def refuse_cross_site(request: Request) -> None:
-    """Stops another site's page from acting through an operator's browser (CSRF)."""
+    """Stops a page of another site from acting through an operator's browser (CSRF)."""
     site = request.headers.get("sec-fetch-site", "none")
     if request.method not in _SAFE_METHODS and site not in ("same-origin", "none"):
         raise _cross_site(request, f"another site ({site})")
 
 
 def refuse_foreign_origins(request: Request) -> None:
-    """The same for browsers that send no Sec-Fetch-Site, as some do over http.
+    """The same check for browsers that send no Sec-Fetch-Site, as some do over http.
 
-    Only for calls without a token: no browser adds one, and a proxy may rewrite the Host compared here.
+    Only for calls without a token: a browser never adds one by itself, and a proxy may rewrite the Host
+    compared here.
     """
     origin = request.headers.get("origin")
     if request.method in _SAFE_METHODS or origin is None or "sec-fetch-site" in request.headers:
@@ -108,7 +109,7 @@ def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> 
         raise ForbiddenError(
             "Host header",
             " and ".join(repr(one[:80]) for one in given[:2]) or "nothing",
-            "what only this machine may call answers to loopback names only",
+            "a service that only this machine may call accepts loopback host names only",
             remedy,
         )
 
@@ -175,10 +176,11 @@ Fields = Annotated[
 
 
 def fields_of(kind: type[BaseModel], names: str | None) -> dict[str, Any] | None:
-    """The model's fields of these names, separated by commas, as pydantic includes them; None: all.
+    """The model's fields with these names, separated by commas, in the form of pydantic's ``include``; None:
+    all.
 
-    ``outer.inner`` is one field of the document, or of each document, in ``outer``. Raises
-    ``UnprocessableError`` for others.
+    ``outer.inner`` is a field of the document, or of each document, in ``outer``. Raises
+    ``UnprocessableError`` for an unknown name.
     """
     if names is None:
         return None
@@ -191,13 +193,13 @@ def fields_of(kind: type[BaseModel], names: str | None) -> dict[str, Any] | None
             continue
         of, is_list = within
         part = wanted.setdefault(_field_of(kind, outer), {"__all__": {}} if is_list else {})
-        if part is not True:  # else all of it is wanted
+        if part is not True:  # else the whole of ``outer`` is wanted
             (part["__all__"] if is_list else part)[_field_of(of, inner, f"{outer}.")] = True
     return wanted
 
 
 def _field_of(kind: type[BaseModel], name: str, before: str = "") -> str:
-    """The model's field of this name; ``before`` is what stands before it in the query."""
+    """The model's field of this name; ``before`` is the part of the query value in front of it."""
     known = _by_name(kind)
     if name not in known:
         near = get_close_matches(name, known, n=1)
@@ -215,7 +217,7 @@ def _by_name(kind: type[BaseModel]) -> dict[str, str]:
 
 
 def _documents_in(kind: type[BaseModel], name: str) -> tuple[type[BaseModel], bool] | None:
-    """The document that a field holds, and whether it is a list of them; None: it holds none."""
+    """The document class that a field holds, and whether it holds a list of them; None: neither."""
     field = _by_name(kind).get(name)
     annotation: Any = None if field is None else kind.model_fields[field].annotation
     for one in (annotation, *get_args(annotation)):
@@ -229,7 +231,7 @@ def _documents_in(kind: type[BaseModel], name: str) -> tuple[type[BaseModel], bo
 async def json_answer(
     thread: Executor, make: Callable[[], BaseModel], *, fields: str | None = None
 ) -> Response:
-    """The document that ``make`` makes; of it only ``fields``, as in ``Fields``."""
+    """Builds the document with ``make`` in a thread; only ``fields`` of it are sent, as in ``Fields``."""
 
     def text() -> bytes:
         document = make()
@@ -259,8 +261,8 @@ def written(document: BaseModel) -> bytes:
 
 
 def json_list(documents: Iterable[BaseModel], fields: dict[str, Any] | None = None) -> str:
-    """A JSON list of documents, of each only ``fields`` (as ``fields_of`` has them).
+    """A JSON list of documents with only ``fields`` of each (as returned by ``fields_of``).
 
-    One by one, since pydantic holds the GIL.
+    They are serialised one by one, since pydantic holds the GIL.
     """
     return f"[{','.join(one.model_dump_json(by_alias=True, include=fields) for one in documents)}]"

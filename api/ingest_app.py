@@ -69,7 +69,7 @@ _router.get("/healthz", summary="Is the process alive")(get_health)
     responses={503: {"model": ReadinessDocument, "description": "Not ready; the reasons."}},
 )
 async def get_ready(process: _ProcessDep, response: Response) -> ReadinessDocument:
-    """Whether the service accepts its reports, or why not."""
+    """Whether the service accepts reports from this process, or why not."""
     reasons = process.unready()
     response.status_code = 503 if reasons else 200
     return ReadinessDocument(ready=not reasons, reasons=reasons)

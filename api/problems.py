@@ -75,7 +75,7 @@ async def _domain(request: Request, error: Exception) -> Response:
     if status_of(error) == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status_of(error) == 408:
-        headers["Connection"] = "close"  # the rest of the body must not be parsed as a request
+        headers["Connection"] = "close"  # otherwise the rest of the body would be parsed as a request
     if isinstance(error, BusyError):
         headers["Retry-After"] = str(error.retry_after_s)
     return problem_response(problem(error), request, headers)
@@ -92,7 +92,7 @@ async def _validation(request: Request, error: Exception) -> Response:
 
 
 def _mistake(entry: Mapping[str, Any]) -> Mistake:
-    """Like ``settings.validation.mistake``, with sentences for missing and unread bodies."""
+    """Like ``settings.validation.mistake``, with its own sentences for missing and unread bodies."""
     if entry["loc"] == ("body",) and entry["type"] == "missing":
         return Mistake("body", None, "this call needs a JSON document", "send one")
     if entry["loc"] == ("body",) and isinstance(entry.get("input"), bytes):
@@ -114,13 +114,13 @@ def _malformed(entry: Mapping[str, Any]) -> Mistake:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if isinstance(error.__cause__, ApiError):  # raised below FastAPI, which passes only HTTPException
+    if isinstance(error.__cause__, ApiError):  # raised below FastAPI, which lets only HTTPException through
         return await _domain(request, error.__cause__)
     status = error.status_code
     path, method = request.url.path, request.method
     headers = dict(error.headers or {})
     if status == 405 and (methods := methods_of(request.app, path)):
-        headers = {"Allow": ", ".join(methods)}  # FastAPI names only those of the first route that matches
+        headers = {"Allow": ", ".join(methods)}  # FastAPI names only those of the first matching route
     allowed = headers.get("Allow") or headers.get("allow")
     slash = path.endswith("/") and methods_of(request.app, path.rstrip("/"))
     parts = {

@@ -28,13 +28,16 @@ from settings.errors import HeadTooLargeError, LineTooLongError, MalformedReques
 from settings.model import ServerSettings
 
 KEEP_ALIVE_S = 75
-"""Keep-alive of idle connections; longer than that of clients and proxies (httpx 5 s, nginx 60 s), which
-would otherwise send a request now and then on a connection that is just being closed.
+"""Keep-alive of idle connections, longer than that of clients and proxies (httpx 5 s, nginx 60 s).
+
+Otherwise they would now and then send a request on a connection that is just being closed.
 """
 LONGEST_TARGET = 8_192
 """Bytes of a path with its query; RFC 9112 requires at least 8000 for a request line."""
 
-_PIECE_BYTES = 4_096  # of heads and chunked bodies, whose parsing calls Python for every few bytes
+_PIECE_BYTES = (
+    4_096  # of heads and chunked bodies, parsed at once: the parser calls Python for every few bytes
+)
 _LARGE_READ_BYTES = 65_536  # after one uvloop would keep reading from the same client
 _RENEW_TICKS = 600  # uvicorn ticks ten times a second
 _END_OF_HEAD = b"\r\n\r\n"
@@ -272,7 +275,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(self._client_timeout_s, self._end)
 
     def _end(self) -> None:
-        """Resets the connection: unread output would otherwise stay in the kernel for minutes."""
+        """Resets the connection: unread output would otherwise stay in the kernel's buffer for minutes."""
         made = self.transport.get_extra_info("socket")
         if made is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -303,7 +306,7 @@ class _Flow(FlowControl):
 
 
 def _malformed(error: httptools.HttpParserError | None) -> MalformedRequestError:
-    """``error``: the parser's; None hides an internal error."""
+    """``error`` is the parser's; None for an internal error, whose text is hidden."""
     why = f" ({str(error)[:80].rstrip('.')})" if error is not None else ""
     return MalformedRequestError(
         "request", f"what is no HTTP/1.1{why}", "a request is as RFC 9112 says", "correct the client"

@@ -1,6 +1,7 @@
-"""The fields of the service's documents that commands show; others, which a newer service adds, are ignored.
+"""The fields of the service's documents that commands show; unknown fields are ignored, as newer services add
+some.
 
-``service.documents`` itself would take a second to import (SQLAlchemy, SciPy) and refuses unknown fields.
+``service.documents`` is not used: it takes a second to import (SQLAlchemy, SciPy) and refuses unknown fields.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ class ListedRolloutAnswer(msgspec.Struct, frozen=True):
 
     @property
     def writes(self) -> bool:
-        """Whether it writes to any switch; else it is a dry run."""
+        """Whether it writes to any switch; otherwise it is a dry run."""
         return self.summary.written > 0
 
 
@@ -233,7 +234,7 @@ class AcknowledgementAnswer(msgspec.Struct, frozen=True):
 
 
 class SilenceAnswer(msgspec.Struct, frozen=True):
-    """``kind`` and ``switch``: None where it is of any."""
+    """``kind`` and ``switch`` are None where the silence covers any."""
 
     id: str
     kind: str | None
@@ -252,7 +253,7 @@ class AlarmSubjectAnswer(msgspec.Struct, frozen=True):
 
 
 class AlarmAnswer(msgspec.Struct, frozen=True):
-    """``id`` and what follows ``why``: of a service that joins alarms by cause."""
+    """``id`` and the fields after ``why`` are missing from services that do not join alarms by cause."""
 
     kind: str
     subject: str
@@ -283,7 +284,7 @@ class AlarmGroupAnswer(msgspec.Struct, frozen=True):
 
 
 class AlarmsAnswer(msgspec.Struct, frozen=True):
-    """``alarms``: current ones, the worst first; ``groups``: those of them that began at once."""
+    """``alarms`` are the current ones, worst first; ``groups`` joins those that began at once."""
 
     warning: int
     critical: int

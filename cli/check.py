@@ -99,7 +99,7 @@ def switches_table(document: InventoryReadDocument) -> Table:
     )
     for column in table.columns:
         column.no_wrap = column.header != "queues"
-        column.min_width = len(str(column.header))  # on a narrow terminal
+        column.min_width = len(str(column.header))  # so that the table fits a narrow terminal
     for one in document.switches:
         table.add_row(
             Text(one.name, "bold"),
@@ -308,7 +308,7 @@ def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
 
 
 def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:
-    """The incumbent in the settings; the built-in default is no statement about a switch."""
+    """The configured incumbent; the built-in default is no statement about a switch."""
     if switch in incumbent.switches:
         return incumbent.switches[switch].watermark()
     return incumbent.default.watermark() if "default" in incumbent.model_fields_set else None

@@ -59,7 +59,7 @@ class _Problem(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The body that the service at ``url`` answered to ``call``."""
+    """The body with which the service at ``url`` answered ``call``."""
 
     url: str
     call: str
@@ -69,7 +69,7 @@ class Answer:
         return self._decoded(Any, self.content)
 
     def read(self, kind: type[T]) -> T:
-        """The fields of ``kind``, without those a newer service adds; raises ``RefusedError``."""
+        """Parses ``kind`` and ignores fields that a newer service adds; raises ``RefusedError``."""
         found: T = self._decoded(kind, _printable(self.content))
         return found
 
@@ -86,7 +86,7 @@ class Answer:
 
 
 class ServiceEvent(msgspec.Struct):
-    """One server-sent event; ``id`` counts up from 1, so gaps are lost events."""
+    """One server-sent event; ``id`` counts up by 1, so a gap means lost events."""
 
     event: str
     data: dict[str, Any]
@@ -144,7 +144,7 @@ class ServiceClient:
         *,
         also: HTTPStatus | None = None,
     ) -> Answer:
-        """What is at ``path``; the status ``also`` is an answer like any."""
+        """The document at ``path``; a response of status ``also`` is returned like a success."""
         return self._call("GET", path, also=also, params=query)
 
     def post(self, path: str, body: dict[str, Any] | None = None) -> Answer:
@@ -185,7 +185,7 @@ class ServiceClient:
         return Answer(self.url, call, content)
 
     def _in_time(self, chunks: Iterable[bytes], deadline_s: float) -> Iterator[bytes]:
-        """httpx bounds each read; this bounds the whole body."""
+        """A deadline for the whole body: httpx bounds each read only."""
         for chunk in chunks:
             if self._clock_s() > deadline_s:
                 raise httpx.ReadTimeout(f"not all of it within {self._patience_s:g} s")

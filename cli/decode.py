@@ -70,7 +70,7 @@ def decode(file: str, options: DecodeOptions) -> None:
     decoders = {dated: P4Decoder(devices, marks, device_time=not dated) for dated in (True, False)}
     now_ns = time.time_ns()
     n_reports = n_problems = 0
-    held_back: list[str] = []  # without any report, one sentence is enough
+    held_back: list[str] = []  # the error is one sentence where there is no report at all
     while True:
         block = list(islice(payloads, _AT_ONCE))
         said = [problem.detail for problem in found_problems]
@@ -162,7 +162,7 @@ _MOST_SIZE_BYTES = 10**9
 
 
 def _size(text: str) -> int | None:
-    """A whole number of bytes, as people write sizes; None for anything else."""
+    """A size in bytes as people write it; None for anything else."""
     with suppress(ParameterError):
         value = quantity("--occupancy", text, BYTES)
         if value.is_integer() and 1 <= value < _MOST_SIZE_BYTES:

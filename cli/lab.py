@@ -109,9 +109,9 @@ def _has_display() -> bool:
 
 
 def _follow(running: Served, tell: Callable[[str], None]) -> None:
-    """Tells events until the first recommendation, prints that, and returns once the lab has ended.
+    """Prints events until the first recommendation, then that recommendation; returns when the lab has ended.
 
-    Raises ``UnavailableError`` if one of both ends otherwise.
+    Raises ``UnavailableError`` if the service, or the lab with an error, ends first.
     """
     lines, found, rounds = EventLines(time.monotonic), False, False
     with ServiceClient(running.url) as service:
@@ -152,7 +152,7 @@ def _show_found(running: Served, data: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP leave the block like an interrupt, so that its processes are ended first."""
+    """Makes SIGTERM and SIGHUP raise like an interrupt, so that child processes are ended first."""
 
     def ended(number: int, frame: FrameType | None) -> None:
         raise typer.Exit(ENDED_BY_SIGNAL + number)
@@ -185,7 +185,7 @@ def _draw(outcome: Outcome, file: Path, *, needed: bool) -> Path | None:
 
 
 GRACE_S = 2
-LATEST_EPOCH_NS = 1 << 62  # the year 2116; as much again is left for simulated time
+LATEST_EPOCH_NS = 1 << 62  # the year 2116; simulated time may add as much again
 
 _log = logging.getLogger("ecntwin.lab")
 
@@ -253,7 +253,7 @@ def _run_to_its_end(
     made.runner.on_end(server.end)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _done)
-    with suppress(typer.Exit):  # a signal: done as well
+    with suppress(typer.Exit):  # ended by a signal, which counts as success
         server.run()
     return made
 

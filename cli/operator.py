@@ -37,7 +37,9 @@ def _newest(
     label: str,
     **query: bool | str,
 ) -> list[tuple[str, str]]:
-    """Ids that begin so and their labels; none where the service does not answer: shells show no errors."""
+    """The ids that begin with the text typed, with labels; none where the service does not answer, as shells
+    show no errors.
+    """
     from cli.client import ServiceClient
     from settings.errors import ApiError
 

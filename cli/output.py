@@ -111,7 +111,7 @@ LINE_EVERY_S = 5.0
 
 
 class ProgressLines:
-    """A line on standard error when a stage begins, and every ``LINE_EVERY_S`` while it lasts."""
+    """A line on standard error when a stage begins, and another every ``LINE_EVERY_S`` while it runs."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -169,7 +169,7 @@ def _report(error: Exception) -> int:
             f"please report it with the traceback that {DEBUG_VARIABLE}=debug logs"
         )
     else:
-        # Settings errors carry the other mistakes of the file as notes.
+        # Settings errors carry the further mistakes of the file as notes.
         others = getattr(error, "__notes__", ()) if isinstance(error, SettingsError) else ()
         for sentence in (_sentence(error), *others):
             say(sentence)
@@ -187,7 +187,7 @@ def exit_code(error: Exception) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """An error's own sentence; one of click, such as of an unknown option, with its place and a remedy."""
+    """An error's own sentence; for one of click, such as an unknown option, with the place and a remedy."""
     format_message = getattr(error, "format_message", None)
     if not callable(format_message):
         return str(error)
@@ -204,7 +204,7 @@ def _sentence(error: Exception) -> str:
 
 def say(sentence: str) -> None:
     """A line on standard error."""
-    if sentence:  # click shows help where nothing was given
+    if sentence:  # click has printed the help already
         sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
 
 
@@ -222,12 +222,12 @@ def confirm(question: str) -> None:
 
 
 def screen_for_asking() -> Console:
-    """Standard error, so that standard output holds only the command's result."""
+    """Console on standard error, so that standard output holds only the command's result."""
     return Console(stderr=True, highlight=False)
 
 
 NONE = "–"
-WIDE = 120  # columns from which tables show more
+WIDE = 120  # tables show more columns from this width on
 
 
 def watermark_text(mark: Mark) -> str:
@@ -305,7 +305,7 @@ def headed_table(title: str | None, *columns: str, left: int = 1) -> Table:
 
 
 def unwrapped(table: Table) -> Table:
-    """The table with no value or heading folded, except where a heading has a line end of its own."""
+    """The table with unfolded values and headings, except where a heading has a line break of its own."""
     for column in table.columns:
         column.no_wrap = True
     return table

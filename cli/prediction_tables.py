@@ -91,7 +91,7 @@ def comparison_table(now: Predicted, best: Predicted) -> Table:
 def candidates_table(
     candidates: Sequence[Tried], limit: int, *, score_is: str, origins: bool = True
 ) -> Table:
-    """The best candidates and the incumbent; ``origins`` adds the column that says where each comes from."""
+    """The best candidates and the incumbent; ``origins`` adds a column with the origin of each."""
     table = headed_table(
         f"Best of {len(candidates)} candidates",
         "",
@@ -117,7 +117,7 @@ def candidates_table(
 
 
 def opinion_table(document: RoundDocument) -> Table | None:
-    """The candidates that both engines ran, a line of each engine; None without a second opinion."""
+    """The candidates that both engines ran, one line per engine; None without a second opinion."""
     opinion = document.second_opinion
     if opinion is None:
         return None
@@ -204,6 +204,6 @@ def _change(before: float | None, after: float | None, better: int) -> Text:
     if abs(relative) < 0.005:
         return Text("same", style="dim")
     good, times = relative * better > 0, relative + 1
-    # From three times as much on, percent say little.
+    # from a factor of three on, a percentage says little
     text = change_text(relative) if times < _MANY else f"{times:.{0 if times >= 10 else 1}f} times"
     return Text(text, style="" if better == _NEITHER else "green" if good else "red")

@@ -274,7 +274,7 @@ def _worth(found: RecommendationAnswer) -> str:
 
 
 def _check_valid(found: RecommendationAnswer) -> None:
-    """The service checks this too; here it spares the operator a pointless question."""
+    """Refuses early what the service would refuse too, which spares the operator a pointless question."""
     if found.status == "pending" and not found.blocked:
         return
     if found.blocked:

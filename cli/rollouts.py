@@ -70,7 +70,7 @@ def one(url: str, which: str, *, as_json: bool) -> None:
 
 
 def _path(service: ServiceClient, which: str) -> str:
-    """Of the rollout of that id, or of the ``newest``; raises ``RefusedError`` where there is none."""
+    """The rollout of that id, or the newest for ``newest``; raises ``RefusedError`` where there is none."""
     if which == NEWEST:
         found = newest(service, 1).read(RolloutsAnswer).rollouts
         if not found:
@@ -287,7 +287,6 @@ def progress_text(found: ListedRolloutAnswer) -> str:
 
 
 def outcome_text(found: ListedRolloutAnswer) -> str:
-    """How a rollout ended."""
     summary = found.summary
     if found.phase == "done":
         if not found.writes:

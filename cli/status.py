@@ -1,4 +1,4 @@
-"""``ecntwin status``, ``ecntwin alarms`` with what can be said of them, and ``ecntwin flows``."""
+"""``ecntwin status``, ``ecntwin flows``, and ``ecntwin alarms`` with acknowledgements and silences."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def alarms_text(found: AlarmsAnswer) -> Text:
 
 
 def _group(group: AlarmGroupAnswer, alarms: Sequence[AlarmAnswer]) -> Iterator[RenderableType]:
-    """Its sentence, then a line for each of its listed ``alarms``."""
+    """The sentence of an alarm, then a line for each of the ``alarms`` in it."""
     quiet = "" if group.open_count else "dim"
     switches = count_text(group.switch_count, "switch", "switches")
     yield Text()

@@ -56,7 +56,7 @@ def example_folder() -> Path:
     )
 
 
-INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # the recording was made under it
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # the watermark that ran during the recording
 QUEUES_SHOWN = 5
 CANDIDATES_SHOWN = 8
 CANDIDATES_OF_DEMO = 5
@@ -135,7 +135,7 @@ class Scoring:
     score: str
 
     def search(self) -> SearchSettings:
-        """The search's defaults with these; raises ``ParameterError``."""
+        """The default search settings with these options; raises ``ParameterError``."""
         policy = policy_named(self.weights)
         return SearchSettings(
             score=self.score,  # type: ignore[arg-type] # it checks
@@ -158,7 +158,7 @@ def tune(
     second_opinion: bool,
     as_json: bool,
 ) -> None:
-    """Rejected reports are counted on standard error."""
+    """Reads the reports; rejected ones are counted on standard error."""
     running = parse_watermark(incumbent, "--incumbent")
     search = replace(scoring.search(), what=tuned(what))
     if not second_opinion:
@@ -199,7 +199,7 @@ def tuned(what: str) -> tuple[What, ...]:
 
 
 def report_rejected(recording: Recording) -> None:
-    """Counts the reports left out on standard error, the first few with their mistake."""
+    """Prints the number of rejected reports on standard error, with the errors of the first few."""
     for problem in recording.problems[:MOST_PROBLEMS_SHOWN]:
         sys.stderr.write(f"ecntwin: {problem.detail}\n")
     if recording.rejected:

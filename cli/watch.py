@@ -35,12 +35,12 @@ from settings.errors import AwayError
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
-REFRESH_S = 1.0  # of the header after an event
+REFRESH_S = 1.0  # the header is read again this long after an event
 REFRESH_IDLE_S = 15.0
 REPORTS_EVERY_S = 5.0
 
 _KIND_WIDTH = 14
-_QUIET = frozenset({"reports", "whatif", "round"})  # these change nothing in the header
+_QUIET = frozenset({"reports", "whatif", "round"})  # events that leave the header as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Watched:
 
     def run(self) -> None:
         """Runs until interrupted; raises the error that ends it otherwise."""
-        first = header(self.service)  # fails before anything is printed
+        first = header(self.service)  # an error raised here ends the command before anything is printed
         self._refreshed_s = self.clock_s()
         listener = threading.Thread(target=self._listen, name="ecntwin-watch", daemon=True)
         listener.start()
@@ -224,7 +224,7 @@ class EventLines:
         self._number = None
 
     def missed(self, event: ServiceEvent) -> int:
-        """The number of events lost before this one."""
+        """The number of events missing before this one."""
         before, self._number = self._number, event.id
         if before is None or event.id is None:
             return 0

@@ -23,7 +23,7 @@ from twin.scenario_file import load_scenario
 from twin.watermark import Watermark
 from twin.workers.pool import make_workers
 
-# The rest of the document (age, curves) only a running service can fill.
+# The other fields (age, curves) are known only to a running service.
 PRINTED = {"scenario", "engine", "seed", "version", "wall_s", "score_is", "results", "notes"}
 
 _WATERMARKS = TypeAdapter(list[WatermarkInput])
@@ -36,7 +36,7 @@ def problem_of(
     dcqcn: str | None,
     incumbent: str | None,
 ) -> Scenario:
-    """From a scenario file, or from recorded reports and the topology they are of; raises ``InputError``."""
+    """The scenario of a file, or of recorded reports with their topology; raises ``InputError``."""
     if reports is None and scenario is not None and topology is None and dcqcn is None:
         return load_scenario(scenario)
     if scenario is not None or reports is None or topology is None:

@@ -1,1 +1,3 @@
-"""The lab: a packet-level fabric as a process of its own, which reports to a service and is set by it."""
+"""The lab: a packet-level fabric in its own process, which sends reports to a service and takes watermarks
+from it.
+"""

@@ -50,7 +50,7 @@ _DESCRIPTION = "A packet-level fabric under traffic. Errors are RFC 9457 problem
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A fabric's plan and runner, and the outlets of its reports: HTTP, UDP or neither."""
+    """The plan and runner of a fabric, and how its reports leave: by HTTP, by UDP or not at all."""
 
     plan: FabricPlan
     runner: Runner

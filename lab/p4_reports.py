@@ -41,9 +41,9 @@ from twin.packet.results import Samples
 UDP_PATH = "/v1/telemetry/udp"
 ROOM_DATAGRAMS = 4_096
 BURST_DATAGRAMS = 32
-PAUSE_S = 0.001  # after each burst: some 30 000 datagrams a second, 250 000 reports
+PAUSE_S = 0.001  # pause after each burst: some 30 000 datagrams a second, 250 000 reports
 POLL_S = 0.002
-SILENT_FOR_S = 2.0  # datagrams that have not arrived by then are lost
+SILENT_FOR_S = 2.0  # datagrams that have not arrived after this time are lost
 
 PAYLOAD_BYTES = 1_452  # of an Ethernet frame after IPv6 and UDP headers
 _HEADER_BYTES = 8
@@ -208,7 +208,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
     @property
     def came(self) -> int:
-        """Datagrams that reached the service's machine."""
+        """Datagrams that have reached the service's machine."""
         return self.received + self.dropped.get("kernel", 0)
 
     @property
@@ -318,7 +318,7 @@ class IntSender(Outbox[Portion]):
         return False
 
     def _attempts(self) -> Iterator[None]:
-        """Until stopped, with growing pauses in between."""
+        """Retries with growing pauses until stopped."""
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             yield

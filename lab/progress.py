@@ -1,4 +1,4 @@
-"""How far a lab has come, as lines for people."""
+"""How far a lab has come, as lines of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"))
 
 
 class LabProgress:
-    """Tells every ``every_s`` of ``clock_s`` how far a lab has come, at the pace since it told last."""
+    """Reports progress every ``every_s`` of ``clock_s``, with the pace since the last report."""
 
     def __init__(
         self, tell: Callable[[LabDocument, str], None], *, every_s: float, clock_s: Callable[[], float]
@@ -24,7 +24,7 @@ class LabProgress:
         self._came_s = 0.0  # simulated
 
     def __call__(self, lab: Lab) -> None:
-        """Call often: it tells when that is due."""
+        """Reports progress if it is due; call it often."""
         took_s = self._clock_s() - self._told_s
         if took_s < self._every_s:
             return

@@ -234,7 +234,9 @@ class CounterWriter:
 
 
 class Outbox(ABC, Generic[Item]):
-    """A queue that a thread delivers in order; ``start`` and ``stop`` once. ``failure``: why it ended."""
+    """A queue that a thread delivers in order; call ``start`` and ``stop`` once each. ``failure``: why it
+    ended early.
+    """
 
     def __init__(self, thread_name: str) -> None:
         self._on_room: Callable[[], None] = lambda: None

@@ -32,7 +32,7 @@ from twin.watermark import Watermark
 SLICE_WALL_S = 0.05
 FIRST_SLICE_S = 10e-6
 SHORTEST_SLICE_S = 1e-6
-LONGEST_SLICE_S = 1e-3  # traffic may set in during a slice, and callers wait for its end
+LONGEST_SLICE_S = 1e-3  # traffic may begin during a slice, and callers wait for its end
 LATELY_S = 1e-3
 STOP_S = 5.0
 
@@ -132,7 +132,7 @@ class Runner:
         """Ends after the current slice; pending commands and advances fail with ``UnavailableError``."""
         self.stop_soon()
         if self._thread.ident is not None:
-            self._thread.join(STOP_S)  # does not wait for kernels being compiled
+            self._thread.join(STOP_S)  # does not wait for a running kernel compilation
 
     def stop_soon(self) -> None:
         """Like ``stop``, without waiting."""
@@ -140,7 +140,7 @@ class Runner:
         self._wake.set()
 
     def woken(self) -> None:
-        """Wakes the runner: an outlet has room or failed."""
+        """Wakes the runner: an outlet has room again or has failed."""
         self._wake.set()
 
     def set_watermark(self, ports: Collection[int], watermark: Watermark) -> Future[None]:
@@ -151,7 +151,7 @@ class Runner:
         return self._ask(act)
 
     def set_dcqcn(self, host: int, change: Callable[[DcqcnParams], DcqcnParams]) -> Future[None]:
-        """Gives a host's flows what ``change`` makes of the parameters that they run."""
+        """Replaces the parameters of a host's flows by what ``change`` makes of them."""
 
         def act() -> None:
             params = change(self.fabric.dcqcn(host))
@@ -168,7 +168,7 @@ class Runner:
         return self._ask(act)
 
     def read_ports(self, ports: Sequence[int]) -> Future[PortReadings]:
-        """Totals, depths and peaks of these ports; the peaks begin anew."""
+        """Totals, depths and peaks of these ports; reading resets the peaks."""
         return self._ask(lambda: self.fabric.read_ports(ports))
 
     def fail_link(self, port: int, reverse: int) -> Future[None]:
@@ -339,7 +339,7 @@ class Runner:
     def _slice(self, until_s: float) -> None:
         """One slice towards ``until_s``, sized to take about ``SLICE_WALL_S``: commands wait that long."""
         now_s = self.view.now_s
-        if self._next_count_s <= now_s:  # to begin with
+        if self._next_count_s <= now_s:  # the first slice
             self._count(now_s)
         if self.feed.next_s <= now_s:
             self._offer(self.feed.take())

@@ -121,7 +121,10 @@ def _unknown_platform(device: Device, registry: AdapterRegistry) -> InventoryErr
 
 
 def _adapter_failed(where: str, error: Exception) -> SwitchError:
-    """A bug in an adapter. Its message may hold anything, secrets too, so only the type is shown."""
+    """The error for a bug in an adapter.
+
+    Its message may hold anything, secrets too, so only the exception's type is shown.
+    """
     return SwitchError(
         where,
         f"{type(error).__name__} from its adapter",

@@ -13,7 +13,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Monotonic seconds, wall-clock nanoseconds since 1970, and the seconds by which work is measured."""
+    """The service's clocks: monotonic seconds, wall-clock nanoseconds since 1970, and seconds to measure work
+    by.
+    """
 
     monotonic_s: Callable[[], float] = time.monotonic
     wall_ns: Callable[[], int] = time.time_ns
@@ -22,7 +24,7 @@ class Clocks:
 
 QUEUE_LENGTH = 64
 REPLAYED = 1_024
-"""Events kept for listeners that come back; minutes of a busy service."""
+"""Events kept for listeners that reconnect: minutes of a busy service."""
 
 _NUMBERS_PER_S = 1 << 20
 

@@ -44,7 +44,7 @@ class LastReading:
 
     @property
     def reachable(self) -> bool:
-        """True also before the first try."""
+        """Whether the last attempt to read it succeeded; True also before the first."""
         return self.failure is None
 
 
@@ -131,7 +131,7 @@ def _adapter_bug(switch: str, error: Exception) -> SwitchError:
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal keeps of rollouts whose own entries are removed."""
+    """The journal's summary of rollouts whose own entries were removed."""
 
     set_to: dict[str, Watermark]
     last_set_s: float | None

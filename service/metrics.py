@@ -33,8 +33,8 @@ class BinaryMetrics:
         self.datagrams = counter("ecntwin_int_datagrams", "Binary INT datagrams, by sender.", ["switch"])
         self.lost = gauge(
             "ecntwin_int_datagrams_lost",
-            "Datagrams since the start that never came, by the sequence numbers of their sender; one that "
-            "comes late is no longer lost.",
+            "Datagrams lost since the start, by gaps in their sender's sequence numbers; one that arrives "
+            "late is no longer counted.",
             ["switch"],
         )
         self.restarts = counter(
@@ -52,14 +52,14 @@ class BinaryMetrics:
         )
         self.postcards = counter(
             "ecntwin_int_postcards",
-            "Reports of one hop, by what became of them: merged into a path, surplus (their node had told of "
-            "the packet already), late (its path was told already).",
+            "Postcards (reports of one hop), by outcome: merged (into a path), surplus (a second one from "
+            "the same node about the same packet), late (the packet's path was passed on before).",
             ["outcome"],
         )
         self.untuned = gauge(
             "ecntwin_int_untuned",
-            "1 for a switch that reports INT in units nobody told: it is shown and not tuned. Under a label "
-            "that several share, how many.",
+            "1 for a switch that reports INT in unknown units: it is shown but not tuned. Where several "
+            "share a label, their number.",
             ["switch"],
         )
 
@@ -87,7 +87,8 @@ class AccessMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.failures = Counter(
             "ecntwin_authentication_failures",
-            "Calls with a token that is no good, by reason (unknown, oidc, too_many: not told any more).",
+            "Calls with an invalid token, by reason: unknown (token), oidc (token of the issuer that failed "
+            "verification), too_many (answered 429 after too many failures from its address).",
             ["reason"],
             registry=registry,
         )
@@ -99,7 +100,8 @@ class AccessMetrics:
         )
         self.request_seconds = Histogram(
             "ecntwin_http_request_duration_seconds",
-            "Time from a request's head to the head of its answer, by class of status (2xx, 3xx, 4xx, 5xx).",
+            "Time from the end of the request headers to the response headers, by status class (2xx, 3xx, "
+            "4xx, 5xx).",
             ["status"],
             buckets=_REQUEST_BUCKETS_S,
             registry=registry,
@@ -136,8 +138,8 @@ class UdpMetrics:
         )
         self.dropped = counter(
             "ecntwin_udp_datagrams_dropped",
-            "Datagrams lost, by where: queue (full), kernel (its buffer full, not received), refused (the "
-            "sender may not send), truncated (too long).",
+            "Datagrams dropped, by where: queue (full), kernel (socket buffer full; not counted as "
+            "received), refused (sender not allowed), truncated (too long).",
             ["where"],
         )
         for where in UDP_DROPS:
@@ -157,7 +159,7 @@ class StorageMetrics:
         self.waiting = gauge("ecntwin_storage_waiting", "Entries of the history that wait to be written.")
         self.dropped = counter(
             "ecntwin_storage_dropped",
-            "Entries of the history that waited for too long, or were refused, and are lost.",
+            "History entries lost because they waited too long or the database refused them.",
         )
 
 
@@ -199,22 +201,22 @@ class Metrics(_Exposed):
         self.udp = UdpMetrics(registry)
         self.counter_polls = counter(
             "ecntwin_counter_polls",
-            "Looks at a switch's own counters that brought some, by adapter.",
+            "Polls of a switch's counters that returned some, by adapter.",
             ["adapter"],
         )
         self.counter_poll_failures = counter(
             "ecntwin_counter_poll_failures",
-            "Looks at a switch's own counters that failed, by adapter and reason.",
+            "Polls of a switch's counters that failed, by adapter and reason.",
             ["adapter", "reason"],
         )
         self.counter_values_refused = counter(
             "ecntwin_counter_poll_values_refused",
-            "Values of switches' counters that were no count and left out, by adapter.",
+            "Polled counter values that were not a count and were ignored, by adapter.",
             ["adapter"],
         )
         self.counter_poll_age = gauge(
             "ecntwin_counter_poll_age_seconds",
-            "How long ago a switch's own counters last came; NaN before the first.",
+            "Time since a switch's counters were last polled successfully; NaN before the first time.",
             ["switch"],
         )
         self.flows = gauge("ecntwin_flows", "Flows in the window, by class.", ["class"])
@@ -256,19 +258,21 @@ class Metrics(_Exposed):
         )
         self.residual = gauge(
             "ecntwin_twin_residual_ratio",
-            "Predicted over measured mean queue of the incumbent, less 1; 0 is a twin in step.",
+            "Mean queue predicted for the incumbent, divided by the measured one, minus 1; 0 is a perfect "
+            "prediction.",
         )
         self.gain_predicted = gauge(
             "ecntwin_gain_predicted_ratio",
-            "Gain that the twin predicted for the last rollout that was measured; 0.1 is about ten percent "
-            "better.",
+            "Gain that the twin predicted for the last rollout whose gain was measured; 0.1 is about ten "
+            "percent better.",
         )
         self.gain_measured = gauge(
-            "ecntwin_gain_measured_ratio", "Gain measured after the last rollout that was measured."
+            "ecntwin_gain_measured_ratio", "Gain measured after the last rollout whose gain was measured."
         )
         self.gain_error = gauge(
             "ecntwin_gain_error_ratio",
-            "Gain predicted less measured, of the last rollout that was measured; 0 is a twin in step.",
+            "Predicted minus measured gain of the last rollout whose gain was measured; 0 is a perfect "
+            "prediction.",
         )
         self.saw_gain(math.nan, math.nan)
         self.reachable = gauge(
@@ -278,13 +282,13 @@ class Metrics(_Exposed):
         )
         self.disagreement = gauge(
             "ecntwin_engine_disagreement_ratio",
-            "How far the engines of the last round differ in the figure they differ in most, the larger over "
-            "the smaller, less 1; 0 is agreement, NaN a round without a second opinion.",
+            "Largest disagreement of the last round's two engines over all figures: the larger value divided "
+            "by the smaller, minus 1; 0 is agreement, NaN without a second opinion.",
         )
         self.disagreement.set(math.nan)
         self.drifted = gauge(
             "ecntwin_switch_drifted",
-            "1 where the switch was last read to run something else than was last set on it from here.",
+            "1 if the switch, when last read, did not run the watermark that the service last set on it.",
             ["switch"],
         )
         self.step_seconds = histogram(
@@ -295,7 +299,7 @@ class Metrics(_Exposed):
         )
         self.switch_failures = counter(
             "ecntwin_switch_failures",
-            "Steps on switches that failed, by adapter and reason; what was tried again counts each time.",
+            "Failed steps on switches, by adapter and reason; every failed retry counts.",
             ["adapter", "reason"],
         )
         self.switch_rollbacks = counter(
@@ -309,7 +313,7 @@ class Metrics(_Exposed):
         )
         self.rollouts_active = gauge("ecntwin_rollouts_active", "Rollouts under way.")
         self.frozen = gauge(
-            "ecntwin_switches_frozen", "1 while operators let no switch be set, or that is not known."
+            "ecntwin_switches_frozen", "1 while switches are frozen by an operator, or the freeze is unknown."
         )
         self.tasks = gauge(
             "ecntwin_asyncio_tasks",
@@ -373,13 +377,13 @@ class ForwardMetrics(_Exposed):
         self.bodies = counter("ecntwin_ingest_bodies_malformed", "Posted bodies that held no reports at all.")
         self.forwarded = counter(
             "ecntwin_ingest_reports_forwarded",
-            "INT reports that the service was given, those it left out too.",
+            "INT reports forwarded to the service, including those it rejected.",
         )
         self.left_out = counter(
-            "ecntwin_ingest_reports_left_out", "INT reports that the service was given and left out."
+            "ecntwin_ingest_reports_left_out", "INT reports forwarded to the service that it rejected."
         )
         self.retries = counter(
             "ecntwin_ingest_forward_retries",
-            "Times the service did not take what it was given, and it was tried again.",
+            "Posts to the service that failed and were retried.",
         )
         Info("ecntwin_build", "What is running.", registry=registry).info({"version": version})

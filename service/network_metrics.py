@@ -30,7 +30,7 @@ class NetworkMetrics:
         self.raised = counter("ecntwin_alarms_raised", "Alarms that were raised, by kind.", ["kind"])
         self.incast = gauge(
             "ecntwin_incast_degree",
-            "Most senders with a message under way to one receiver at once in the window, of the worst.",
+            "Largest number of senders with unfinished messages to one receiver at any moment of the window.",
         )
         self.mice = gauge(
             "ecntwin_mice_to_elephants_ratio",
@@ -67,13 +67,15 @@ class NetworkMetrics:
             "pfc_rx_frames_per_s": ("pfc_frames_received", "PFC frames a switch received"),
             "pfc_tx_frames_per_s": ("pfc_frames_sent", "PFC frames a switch sent"),
             "ecn_marked_per_s": ("ecn_marked_packets", "Packets a switch marked"),
-            "cnp_per_s": ("cnp_packets", "Congestion notifications a switch passed"),
+            "cnp_per_s": ("cnp_packets", "Congestion notification packets a switch forwarded"),
             "drops_per_s": ("dropped_packets", "Packets a switch dropped"),
             "wred_drops_per_s": ("wred_dropped_packets", "Packets WRED dropped at a switch"),
         }
         self.rates = {
             field: gauge(
-                f"ecntwin_switch_{name}_per_second", f"{what} a second, all its ports, lately.", ["switch"]
+                f"ecntwin_switch_{name}_per_second",
+                f"{what} per second recently, over all its ports.",
+                ["switch"],
             )
             for field, (name, what) in rates.items()
         }
@@ -164,17 +166,17 @@ class ConditionMetrics:
         gauge = partial(Gauge, registry=registry)
         self._level = gauge(
             "ecntwin_condition_level",
-            "Verdict on the fabric, by the thresholds of the section condition and critical alarms: 0 well, "
-            "1 to be watched, 2 bad; NaN without fresh reports.",
+            "Verdict on the fabric, from the thresholds under condition and from critical alarms: 0 well, "
+            "1 watch, 2 bad; NaN without fresh reports.",
         )
         figures = {
             "packet_p99_slowdown": (
                 "packet_p99_slowdown",
-                "Time of a full packet through the fabric over its time alone, 99th percentile.",
+                "99th percentile of the time of a full packet through the fabric ÷ its time on an idle path.",
             ),
             "elephant_slowdown": (
                 "elephant_slowdown",
-                "Time of a message of 1 MB or more over its time alone, mean.",
+                "Mean completion time of messages of 1 MB or more ÷ their time on an idle path.",
             ),
             "paused_share": ("paused", "Share of port time that PFC paused."),
             "loss_share": ("lost", "Packets dropped over packets sent."),
@@ -202,9 +204,9 @@ class RecommendationMetrics:
             "kmin_bytes": "Kmin of the recommendation in force.",
             "kmax_bytes": "Kmax of the recommendation in force.",
             "pmax_ratio": "Pmax of the recommendation in force.",
-            "gain_ratio": "Gain over what ran that the recommendation in force promises; 0.1 is about ten "
-            "percent better, NaN for normalised scores.",
-            "gain_error_ratio": "Standard error of the gain that it promises.",
+            "gain_ratio": "Gain predicted for the recommendation in force over the incumbent; 0.1 is about "
+            "ten percent better, NaN for normalised scores.",
+            "gain_error_ratio": "Standard error of that predicted gain.",
             "age_seconds": "Time since the recommendation in force was made.",
             "pending": "1 while it waits for a decision.",
         }

@@ -64,9 +64,9 @@ class Revisions:
         await self._database.write(add)
 
     async def restored(self, kind: Kind, document: dict[str, Any] | None, by: str) -> dict[str, Any] | None:
-        """What is valid at a start with ``document`` in the settings.
+        """The document in force at start-up: ``document`` from the settings, or the newest of its kind.
 
-        That one, where the settings have changed since the last start; else the newest of its kind.
+        The settings win where they have changed since the last start.
         """
 
         def take(connection: Connection) -> dict[str, Any] | None:
@@ -121,7 +121,7 @@ class Persistence:
             self.recorder,
             keep=storage.keep_recommendations,
             keep_days=storage.keep_days,
-            waiting=settings.tuning.keep,  # those are in memory anyway
+            waiting=settings.tuning.keep,  # in memory anyway
         )
         self.store = RecommendationStore(settings.tuning.keep, self.rounds, clock_ns=clocks.wall_ns)
         self.revisions = Revisions(self.database, wall_ns=clocks.wall_ns)
@@ -137,7 +137,7 @@ class DeclaredTopology:
     fleet: Fleet
 
     async def declare(self, topology: Topology, by: str) -> None:
-        """Replaces it, and makes adapters for its switches.
+        """Replaces the declared topology and makes adapters for its switches.
 
         Raises ``UnavailableError``, with nothing replaced, where it cannot be saved.
         """
@@ -145,14 +145,14 @@ class DeclaredTopology:
         await self._replace(topology)
 
     async def restore(self) -> None:
-        """The settings' file or the last one declared, whichever is newer."""
+        """The topology in the settings' file or the one last declared, whichever is newer."""
         document = None if self.from_settings is None else self.from_settings.to_json()
         saved = await self.revisions.restored("topology", document, FROM_SETTINGS)
         if saved is None or saved == document:
             return
         try:
             topology = topology_from_json(saved, where="the topology that was declared last")
-        except TopologyError as error:  # from a version that accepted more
+        except TopologyError as error:  # saved by a version that accepted more
             _log.error("%s: it is ignored, declare it again", error)
             return
         await self._replace(topology)
@@ -164,7 +164,7 @@ class DeclaredTopology:
 
 @dataclass(kw_only=True)
 class Restore:
-    """Restores the state of an earlier service; ``inventory`` is the text of the inventory."""
+    """Restores the state of earlier services; ``inventory`` is the text of the inventory."""
 
     persistence: Persistence
     rollouts: Rollouts
@@ -201,7 +201,7 @@ class Restore:
             return
 
     async def _restore(self) -> None:
-        """Rollouts last: the steps before may be repeated, and from then on switches may be set."""
+        """Restores rollouts last: the steps before may be repeated, and from then on switches may be set."""
         persistence, store = self.persistence, self.persistence.store
         await asyncio.to_thread(persistence.database.open)
         await persistence.tokens.read()
@@ -219,4 +219,4 @@ class Restore:
             store.follow(recommendation, rollout.state)
         if (set_s := self.rollouts.last_set_s) is not None:
             age_s = self.clocks.wall_ns() / 1e9 - set_s
-            self.gate.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
+            self.gate.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back since

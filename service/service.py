@@ -51,7 +51,7 @@ _log = logging.getLogger("ecntwin.service")
 
 
 class Service:
-    """One instance of everything. Make it, ``start`` it and ``stop`` it on one event loop."""
+    """One instance of each part of the service. Construct, ``start`` and ``stop`` it on one event loop."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Service:
         self._stopping = False
         self.metrics = Metrics(registry, version=ecntwin_version())
         self.events = Broadcaster(begun_s=clocks.wall_ns() // 10**9)
-        # One thread: large answers side by side would only take turns at the interpreter.
+        # One thread: two would only take turns at the interpreter's lock.
         self.answers = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-answers")
         self.latest_fabric = LatestFabric()  # used in that thread only
         self.access = Access(
@@ -91,7 +91,7 @@ class Service:
         self._make_tuning(workers, search)
 
     def _make_ingest(self, registry: AdapterRegistry) -> None:
-        """Telemetry, switches and the topology they share."""
+        """Creates telemetry, switches and the topology they share."""
         settings, clocks = self.settings, self._clocks
         inventory = inventory_of(settings)
         self._inventory = None if inventory is None else inventory.text
@@ -141,7 +141,7 @@ class Service:
         )
 
     def _make_rollouts(self) -> None:
-        """What sets switches."""
+        """Creates the parts that set switches."""
         settings, clocks = self.settings, self._clocks
         self._gate = PushGate(gate_of(settings), clock_s=clocks.monotonic_s)
         self._watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
@@ -174,7 +174,7 @@ class Service:
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
 
     def _make_alarms(self) -> None:
-        """Alarms, and the restore of all that was kept."""
+        """Creates alarms, history, and the restore of persisted state."""
         settings, clocks = self.settings, self._clocks
         self.database_health = DatabaseHealth(
             self.database,
@@ -218,7 +218,7 @@ class Service:
         )
 
     def _make_tuning(self, given: Workers | None, search: SearchSettings | None) -> None:
-        """Rounds, decisions on them, and what-if requests."""
+        """Creates rounds, approvals and what-if requests."""
         settings, clocks = self.settings, self._clocks
         ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         workers = given or search_workers(settings.search)
@@ -308,7 +308,7 @@ class Service:
     async def stop(self) -> None:
         """Ends streams, rounds, workers and threads, even if some fail; then raises the errors."""
         grace_s = self.settings.server.shutdown_grace_s
-        async with AsyncExitStack() as ending:  # the last one first
+        async with AsyncExitStack() as ending:  # in reverse order of starting
             ending.push_async_callback(asyncio.to_thread, self.database.close)
             ending.push_async_callback(self.recorder.stop, grace_s)
             ending.push_async_callback(self.pipeline.stop)
@@ -324,16 +324,16 @@ class Service:
     async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
-        # One that has failed must not keep the others from ending.
+        # one that has failed must not keep the others from ending
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 _log.error("a task of the service failed", exc_info=ended)
 
     def unready(self) -> list[str]:
-        """Sentences on why telemetry cannot be taken and calls not answered; empty where they can.
+        """Sentences on why telemetry cannot be taken and calls not be answered; empty where they can.
 
-        Neither silence nor a database that is away is a reason: telemetry must reach a service that waits for
-        it, and advice is given without the database.
+        Neither silent telemetry nor an unavailable database is a reason: telemetry must reach a service that
+        waits for it, and advice is given without the database.
         """
         return ["The service is stopping."] if self._stopping else []
 
@@ -350,7 +350,7 @@ class Service:
         return reasons
 
     def verdict(self) -> ConditionDocument:
-        """Whether the fabric is well, by its figures and the alarms now."""
+        """The verdict on the fabric, by its figures and the current alarms."""
         critical = sum(alarm.level is Level.CRITICAL for alarm in self.alarms.active)
         return self.condition.document(critical_alarms=critical)
 

@@ -25,7 +25,7 @@ class InputError(ApiError):
 
 
 class RefusedError(ApiError):
-    """The service refuses what a command asks of it."""
+    """The service refuses what a command asked for."""
 
 
 class AwayError(ApiError):

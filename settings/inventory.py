@@ -50,7 +50,7 @@ class Part(BaseModel):
         return with_unit(given, info)
 
 
-_MOST_ID = 2**32 - 2  # all ones means "not available"
+_MOST_ID = 2**32 - 2  # all ones means "not available" in the INT specification
 
 
 def _number(given: object) -> object:
@@ -72,7 +72,7 @@ def _addresses(given: object) -> object:
         raise ValueError("a source is an IPv4 or IPv6 address, or a list of some, as text")
     try:
         found = [ipaddress.ip_address(one) for one in every]
-        # An IPv4 address as a socket for both versions shows it is that IPv4 address.
+        # A socket for both IP versions shows an IPv4 sender as an IPv4-mapped IPv6 address.
         return tuple(str(getattr(one, "ipv4_mapped", None) or one) for one in found)
     except ValueError as error:
         raise ValueError(f"a source is an IPv4 or IPv6 address: {error}") from None
@@ -122,7 +122,7 @@ def _reporting(said: Iterable[tuple[str, str, IntKeys]], default: IntUnitProfile
                 raise SettingsError(
                     f"{where}.source",
                     f"{address}, {switches[sources[address]]}'s",
-                    "an address is of one switch",
+                    "each source address belongs to one switch",
                     "correct it",
                 )
     return Devices(switches, ports, profiles, default, patterns, sources)
@@ -135,7 +135,7 @@ def untuned_in(devices: Devices) -> tuple[str, ...]:
 
 def _own_node(where: str, keys: IntKeys, taken: Mapping[int, str]) -> int | None:
     if keys.node_id is None:
-        # Units alone are what defaults and profiles say of whichever switch reports.
+        # Without an identity these are only units that defaults and profiles give every switch.
         for key in ("source", "interfaces"):
             if getattr(keys, key) is not None:
                 raise SettingsError(
@@ -146,7 +146,7 @@ def _own_node(where: str, keys: IntKeys, taken: Mapping[int, str]) -> int | None
         raise SettingsError(
             f"{where}.node_id",
             f"{keys.node_id}, {taken[keys.node_id]}'s",
-            "a node id is of one switch",
+            "each node id belongs to one switch",
             "correct it",
         )
     return keys.node_id
@@ -316,7 +316,7 @@ def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, 
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` on top of ``under``: mappings key by key; a secret is replaced whole."""
+    """``over`` merged on top of ``under``, key by key; a secret is replaced as a whole."""
     both = dict(under)
     for key, value in over.items():
         below = both.get(key)
@@ -413,6 +413,6 @@ def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwis
 def _mistake(error: ErrorDetails, source: str) -> Mistake:
     place: tuple[str | int, ...] = error["loc"]
     for depth, part in enumerate(place):
-        if part in SECRETS:  # what stands there is a secret, be it a value or, by mistake, a key
+        if part in SECRETS:  # a value, or by mistake a key, under one of these may be a secret
             return Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *_SECRETS_RULE)
     return mistake(error, model=InventoryKeys, prefix=source, hidden=error["type"] == "extra_forbidden")

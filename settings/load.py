@@ -44,7 +44,7 @@ def with_storage(settings: Settings) -> Settings:
     return settings.model_copy(update={"storage": storage})
 
 
-# What PyYAML's messages repeat of the file; its names of tokens, such as '<block end>', may stay.
+# What PyYAML's messages repeat of the file; its token names, such as '<block end>', may stay.
 _QUOTED = re.compile(r""" ('[^'<][^']+'|"[^"<][^"]+")""")
 
 
@@ -61,7 +61,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, where: str) -> dict[str, Any]:
-    """The same of a text."""
+    """Like ``read_yaml``, for a text."""
     try:
         document = yaml.load(text, Loader=_UniqueKeys)
     except yaml.MarkedYAMLError as error:
@@ -69,7 +69,7 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         said = " ".join(str(error).split())
         raise SettingsError(where, said, "the file must be YAML", "correct the line") from error
-    except (ValueError, RecursionError) as error:  # a date that is none; brackets in brackets without end
+    except (ValueError, RecursionError) as error:  # an invalid date; brackets nested too deeply
         raise SettingsError(
             where, type(error).__name__, "its values must be of YAML's kinds", "quote what is text"
         ) from None
@@ -196,7 +196,7 @@ def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _replaced(document: dict[str, Any], place: list[str], change: Callable[[str], str]) -> dict[str, Any]:
-    """The document with ``change`` made to the text at a place, if there is one."""
+    """The document with ``change`` applied to the text at a place, if there is one."""
     content = document.get(place[0])
     if len(place) == 1:
         return document | {place[0]: change(content)} if isinstance(content, str) else document
@@ -206,7 +206,7 @@ def _replaced(document: dict[str, Any], place: list[str], change: Callable[[str]
 
 
 def _database_beside(url: str, folder: Path) -> str:
-    """A relative SQLite file begins after three slashes; an absolute one has a fourth."""
+    """A relative SQLite path follows three slashes; an absolute one begins with a fourth."""
     name = url.removeprefix(_SQLITE)
     if name == url or not name or name.startswith(("/", ":memory:", "file:")):
         return url

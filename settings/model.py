@@ -431,7 +431,7 @@ class StorageSettings(Section):
         try:
             return text if text in (None, IN_MEMORY) else database_url(text)
         except ValueError as error:
-            raise HiddenValueError(str(error)) from None  # it may hold a password
+            raise HiddenValueError(str(error)) from None  # the message may hold a password
 
     @property
     def database(self) -> str | None:
@@ -500,5 +500,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment first; the file comes in as arguments."""
+        """The environment takes precedence; the file arrives as arguments."""
         return env_settings, init_settings

@@ -203,7 +203,7 @@ _YES_OR_NO = {
     "rollout_stalled": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
     "storage": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
 }
-"""Kinds that are there or not, and need no settings."""
+"""Kinds that are either present or not, and need no thresholds."""
 
 
 class AlarmSettings(Section):
@@ -273,7 +273,7 @@ class AlarmSettings(Section):
                     f"{name} {warning:g} is above {kind}_critical {critical:g}: what is critical is a "
                     "warning at least; lower the first or raise the second"
                 )
-            # What is counted in seconds has lasted long enough by itself.
+            # Kinds that count seconds have lasted long enough by themselves.
             hold_s = 0.0 if kind in _SECONDS else self.hold_s
             found[kind] = Rule(
                 warning=warning,
@@ -282,7 +282,7 @@ class AlarmSettings(Section):
                 clear_s=self.clear_s,
                 clear_ratio=self.clear_ratio,
             )
-        held = replace(_IT_IS, hold_s=self.hold_s)  # one poll in between may fail
+        held = replace(_IT_IS, hold_s=self.hold_s)  # a single poll may fail
         grew = replace(_IT_IS, clear_s=self.clear_s)  # what is lost comes in bursts
         return found | _YES_OR_NO | {"counter_source": held, "history_lost": grew}
 

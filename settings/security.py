@@ -35,7 +35,7 @@ class Caller:
 
     @property
     def label(self) -> str:
-        """Name in metrics: a configured one, and never a person's."""
+        """Its name in metrics: a configured one, never a person's."""
         return self.name if self.kind == "token" else self.kind
 
 
@@ -43,19 +43,19 @@ LOCAL = Caller(LOCAL_NAME, frozenset(SCOPES), "local")
 
 
 def scopes_of(text: str) -> frozenset[Scope]:
-    """The known scopes among words; a later version may have written others."""
+    """The known scopes among ``words``; a later version may have written others."""
     words = text.split()
     return frozenset(scope for scope in SCOPES if scope in words)
 
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
 
-# None with a shared secret, and not "none": a key that everybody may know must never sign.
+# None with a shared secret, nor "none": a key that everybody may know must never sign.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 
 class BrokenRuleError(SettingsError, ValueError):
-    """Settings that do not go together; a ValueError, so that pydantic reports it as one of its own."""
+    """Settings that contradict each other; a ValueError, so that pydantic reports it like its own."""
 
 
 class TlsSettings(Section):

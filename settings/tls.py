@@ -13,7 +13,7 @@ from settings.validation import CA_VARIABLE, CLIENT_CERTIFICATE_VARIABLE
 
 
 def trusting(authority: Path | None, where: str) -> ssl.SSLContext:
-    """A context that trusts that file, or the system store; raises ``SettingsError``, which calls the file
+    """A context that trusts that CA file, or the system store; raises ``SettingsError``, which calls the file
     ``where``.
     """
     if authority is None:
@@ -34,7 +34,7 @@ def trust(context: ssl.SSLContext, authority: Path, where: str) -> None:
 
 
 def read_file(path: Path, where: str) -> bytes:
-    """Raises ``SettingsError``."""
+    """The bytes of a file; raises ``SettingsError``."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -76,7 +76,7 @@ def client_context(url: str) -> ssl.SSLContext | bool:
 
 
 def client_options(url: str, token: str | None, **headers: str) -> dict[str, Any]:
-    """What an httpx client of the service at ``url`` is made with; raises ``InputError``."""
+    """Arguments for an httpx client of the service at ``url``; raises ``InputError``."""
     bearer = {"Authorization": f"Bearer {token}"} if token else {}
     return {"headers": headers | bearer, "verify": client_context(url), "trust_env": False}
 

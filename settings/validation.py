@@ -83,7 +83,7 @@ _WORDS = {
 
 
 class HiddenValueError(ValueError):
-    """A rule broken by a value that may be a secret, and is not shown."""
+    """The error for a value that may be a secret, and is therefore not shown."""
 
     def __init__(self, rule: str, remedy: str = "correct the value") -> None:
         self.rule = rule
@@ -133,7 +133,7 @@ def mistake(
 
 
 def in_order(error: ValidationError) -> list[ErrorDetails]:
-    """Its errors in order, but missing keys last: they may be misspelt ones."""
+    """The errors in order, but missing keys last: a missing key may be a misspelt one."""
     return sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
 
 

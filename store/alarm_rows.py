@@ -12,7 +12,7 @@ from store.tables import alarms, insert_once, pulse, queue_history
 
 @dataclass(frozen=True, slots=True)
 class AlarmRow:
-    """``members`` is JSON: service/history/alarms.py writes and reads it."""
+    """One alarm; ``members`` is JSON that service/history/alarms.py writes and reads."""
 
     key: str
     kind: str
@@ -34,7 +34,7 @@ _COLUMNS = tuple(alarms.c[name] for name in _NAMES)
 
 
 def put(connection: Connection, row: AlarmRow) -> None:
-    """Inserts or updates an alarm; the time of its raise stays."""
+    """Inserts or updates an alarm; the time when it was raised stays."""
     values = {name: getattr(row, name) for name in _NAMES}
     connection.execute(insert_once(connection, alarms, "key").values(values))
     del values["key"], values["raised_ns"]
@@ -42,7 +42,7 @@ def put(connection: Connection, row: AlarmRow) -> None:
 
 
 def open_rows(connection: Connection) -> list[AlarmRow]:
-    """Alarms that have not ended, the first raised first."""
+    """Alarms that have not ended, in the order they were raised."""
     query = select(*_COLUMNS).where(alarms.c.ended_ns.is_(None)).order_by(alarms.c.raised_ns, alarms.c.number)
     return [AlarmRow(*row) for row in connection.execute(query)]
 
@@ -65,7 +65,7 @@ def prune(connection: Connection, *, ended_before_ns: int, keep: int, most: int)
 
 
 def last_alive_ns(connection: Connection, before_ns: int) -> int | None:
-    """The newest time written before ``before_ns``: until then a service was running."""
+    """The newest time written before ``before_ns``: a service was running until then."""
     lengths = select(func.min(queue_history.c.step_s)).scalar_subquery()
     found: Sequence[int | None] = [
         connection.scalar(select(func.max(column)).where(column < before_ns))

@@ -14,7 +14,7 @@ _LONGEST = {"who": 200, "address": 80, "what": 80, "subject": 200, "outcome": 20
 
 
 class AuditEntry(NamedTuple):
-    """One change that was asked for at ``at_ns``; ``before`` and ``after`` are JSON."""
+    """One change requested at ``at_ns``; ``before`` and ``after`` are JSON."""
 
     at_ns: int
     who: str
@@ -32,7 +32,7 @@ class AuditRow(NamedTuple):
 
 
 def fitted(entry: AuditEntry) -> AuditEntry:
-    """The entry with texts that databases take, cut to the length of their columns."""
+    """The entry with texts that databases accept, cut to the length of their columns."""
     kept: dict[str, Any] = {
         name: takeable(value)[:most] for name, most in _LONGEST.items() if (value := getattr(entry, name))
     }
@@ -40,14 +40,14 @@ def fitted(entry: AuditEntry) -> AuditEntry:
 
 
 def add(connection: Connection, entry: AuditEntry) -> int:
-    """Returns its number."""
+    """Inserts the entry; returns its number."""
     row = insert(table).values(**fitted(entry)._asdict()).returning(table.c.number)
     number: int = connection.execute(row).scalar_one()
     return number
 
 
 def number_of(connection: Connection, entry: AuditEntry) -> int | None:
-    """Its number if it is there: an entry is unique by its nanosecond."""
+    """The number of the entry, if it was written: an entry is unique by its nanosecond."""
     kept = fitted(entry)
     same = (getattr(table.c, name) == getattr(kept, name) for name in ("at_ns", "who", "what", "subject"))
     return connection.scalar(select(table.c.number).where(*same))

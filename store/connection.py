@@ -33,20 +33,20 @@ from settings.validation import without_password
 
 CONNECT_WITHIN_S = 5
 ANSWER_WITHIN_S = 20
-STEPS_BETWEEN_LOOKS = 100_000  # of SQLite's machine: some milliseconds
+STEPS_BETWEEN_LOOKS = 100_000  # instructions of SQLite's virtual machine: some milliseconds
 WAIT_FOR_OTHERS_S = 5.0
 ONLY_READS = "ecntwin_only_reads"
 _LOCK_KEY = int.from_bytes(b"ecntwin")
-_TRIES, _BETWEEN_TRIES_S = 20, 0.1  # the server may not have noticed yet that its last holder is gone
+_TRIES, _BETWEEN_TRIES_S = 20, 0.1  # the server may not have noticed yet that the last holder is gone
 _URL = "settings storage.url"
 _OWNER_ONLY = 0o600
 _BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
 
 _log = logging.getLogger("ecntwin.storage")
 
-# Said by SQLite of a file that was sound when the service last ran, and by a disk: these may pass.
+# SQLite errors that may pass: the file was sound when the service last ran, or a disk fails for a while.
 _MAY_PASS = ("malformed", "disk is full", "disk I/O error", "database or disk is full")
-# PostgreSQL's classes of errors that no waiting mends: authorisation, no such database, no such schema.
+# PostgreSQL's error classes that no wait resolves: authorisation, no such database, no such schema.
 _STAYS = ("28", "3D", "3F")
 
 
@@ -59,13 +59,13 @@ class GoneError(Exception):
 
 
 class Lock:
-    """Lets one service alone resume rollouts and set switches by its database.
+    """Makes sure that one service alone resumes rollouts and sets switches by a database.
 
-    This base locks nothing: for a database in memory, and for commands, which decide nothing.
+    This base class locks nothing: for a database in memory, and for commands, which decide nothing.
     """
 
     def hold(self, connection: Connection) -> None:
-        """Takes it unless this service holds it; raises ``TakenError``."""
+        """Takes the lock unless this service holds it; raises ``TakenError``."""
 
     def release(self) -> None:
         """Releases it."""
@@ -115,7 +115,7 @@ class Place:
 
     @property
     def is_server(self) -> bool:
-        """Whether its connection may be lost."""
+        """Whether the database is a server, whose connection may be lost."""
         return self.durable and self.path is None
 
     def lock(self) -> Lock:
@@ -153,7 +153,7 @@ def place_of(url: str | None) -> Place:
 def _parsed(url: str) -> URL:
     try:
         return make_url(url)
-    except ValueError:  # its words repeat what may be the half of a password
+    except ValueError:  # the error's words may repeat part of the password
         raise ArgumentError("its port is no number") from None
 
 
@@ -172,7 +172,7 @@ def _keep_private(path: Path) -> None:
     SQLite would follow the umask. The files it makes beside it get the same mode.
     """
     at = Path(os.path.realpath(path))
-    with suppress(OSError):  # SQLite says what is wrong with the file
+    with suppress(OSError):  # SQLite reports what is wrong with the file
         # Never opened where it exists: closing it would end the locks of this process's other connections.
         os.close(os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY))
     narrowed = []
@@ -192,7 +192,7 @@ def _keep_private(path: Path) -> None:
 
 
 def _durable(connection: Any, record: object) -> None:
-    connection.isolation_level = None  # the driver would begin its transactions late, and not for tables
+    connection.isolation_level = None  # the driver would begin transactions late, and none for DDL
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
@@ -202,7 +202,8 @@ def _durable(connection: Any, record: object) -> None:
 def _begin(connection: Connection) -> None:
     only_reads = connection.get_execution_options().get(ONLY_READS, False)
     if only_reads:
-        # As PostgreSQL does by itself: a question about years must not keep all others waiting, tokens too.
+        # Limits the time of a query, as PostgreSQL does by itself: one over years must not block all others,
+        # such as those for tokens.
         until_s = time.monotonic() + ANSWER_WITHIN_S
         driver: Any = connection.connection.dbapi_connection
         driver.set_progress_handler(lambda: time.monotonic() > until_s, STEPS_BETWEEN_LOOKS)
@@ -230,14 +231,14 @@ def _postgresql(parsed: URL) -> Engine:
 
 
 def may_pass(error: Exception, place: Place) -> bool:
-    """Whether opening again later may work without a change of the settings."""
+    """Whether opening it again later may work without a change of settings."""
     if isinstance(error, GoneError):
         return True
     cause = getattr(error, "orig", None)
     if place.path is not None:
         return any(part in str(cause or error) for part in _MAY_PASS)
     code = getattr(cause, "sqlstate", None) or ""
-    words = str(cause)  # psycopg has no code where the server refused the connection itself
+    words = str(cause)  # psycopg gives no code where the server refused the connection itself
     refused = any(
         part in words for part in ("authentication failed", "does not exist", "no password supplied")
     )
@@ -278,7 +279,7 @@ class Session:
                 return transaction(connection)
         except (OperationalError, InterfaceError, InternalError):
             if self._place.is_server:
-                self._drop()  # a server's connection tells no more than that something is wrong with it
+                self._drop()  # a server's connection error says only that something is wrong
             raise
 
     def close(self) -> None:
@@ -313,7 +314,7 @@ class Session:
             self._drop()
 
     def _is_where_it_was(self) -> None:
-        """SQLite would go on writing to a removed file, which nobody could read."""
+        """SQLite would keep writing to a removed file, which nobody could read."""
         if self._file is None or self._place.path is None:
             return
         try:

@@ -35,7 +35,7 @@ _log = logging.getLogger("ecntwin.storage")
 
 
 class NewerSchemaError(Exception):
-    """A later version wrote the database; the text is its revision."""
+    """The database was written by a later version; the text is its revision."""
 
 
 def migrate(connection: Connection) -> None:
@@ -89,7 +89,7 @@ class Database:
         self._open = False
         self._closed = False
         self.failing: str | None = None
-        """Why the last write failed, in the driver's words; None where it worked."""
+        """Why the last write failed, in the driver's words; None if it succeeded."""
 
     @property
     def durable(self) -> bool:
@@ -101,10 +101,11 @@ class Database:
         return self._place.shown
 
     def open(self) -> None:
-        """Connects and migrates; blocking. Does nothing once it is open.
+        """Connects and migrates; blocking. Does nothing if it is open.
 
         Raises ``UnavailableError`` where a later try may work (the next use tries again), and
-        ``SettingsError`` where it will not: taken by another service, of a later version, no database.
+        ``SettingsError`` where it will not: the database is taken by another service, written by a later
+        version, or no database.
         """
         try:
             self._writer.submit(self._opened).result()
@@ -112,11 +113,14 @@ class Database:
             raise self._stopping() from error
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
-        """Runs and commits it; on disk when this returns. Raises ``UnavailableError``: then nothing is."""
+        """Runs and commits ``transaction``; it is on disk when this returns.
+
+        Raises ``UnavailableError``: then nothing is written.
+        """
         return await self._within(self._writer, lambda: self._written(transaction))
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """Raises ``UnavailableError``."""
+        """Runs a transaction that only reads; raises ``UnavailableError``."""
         return await self._within(self._reader, lambda: self._read(query))
 
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
@@ -128,7 +132,7 @@ class Database:
         return self._reader.submit(self._read, query).result()
 
     async def probe(self) -> bool:
-        """Writes a little, which updates ``failing``; whether it worked."""
+        """Writes a row to update ``failing``; returns whether that worked."""
         try:
             await self.write(self._beat)
         except UnavailableError:
@@ -182,12 +186,12 @@ class Database:
         try:
             self._opened()
             done = self._writing.run(transaction)
-        except SettingsError as error:  # found only now, as it could not be reached before
+        except SettingsError as error:  # found only now, as the database could not be reached before
             self.failing = "; ".join(part for part in (error.received, error.rule) if part)
             raise UnavailableError(
                 f"database ({self.shown})", error.received, error.rule, error.remedy
             ) from error
-        except DataError as error:  # of what is written: the database is as it was
+        except DataError as error:  # the content was refused: the database is as it was
             raise self._unavailable(said(error)) from error
         except _TROUBLE as error:
             raise self._failed(error) from error
@@ -198,14 +202,14 @@ class Database:
 
     def _read(self, query: Callable[[Connection], T]) -> T:
         if not self._open:
-            raise self._unavailable(self.failing or "a question before it was opened")
+            raise self._unavailable(self.failing or "a query before it was opened")
         try:
             return self._reading.run(query)
         except _TROUBLE as error:
             raise self._unavailable(said(error)) from error
 
     def _failed(self, error: Exception) -> UnavailableError:
-        """Records the failure; logs it once in a service. Commands print it themselves."""
+        """Records the failure; a service logs it once. Commands print it themselves."""
         reason = said(error)
         if self._alone and self.failing != reason:
             _log.error("the database (%s) cannot be written: %s", self.shown, reason)
@@ -228,7 +232,7 @@ class Database:
     async def _within(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         try:
             waiting = asyncio.get_running_loop().run_in_executor(thread, work)
-        except RuntimeError as error:  # its thread has ended
+        except RuntimeError as error:  # the thread has ended
             raise self._stopping() from error
         return await waiting
 
@@ -279,7 +283,7 @@ class Recorder:
         return key in self._waiting
 
     def drop(self, key: Hashable) -> None:
-        """Removes and counts the write waiting under that key, if any."""
+        """Removes the write that waits under that key, if any, and counts it as dropped."""
         if self._waiting.pop(key, None) is not None:
             self.dropped += 1
 
@@ -287,16 +291,16 @@ class Recorder:
         self._task = asyncio.create_task(self._run_forever(), name="recorder")
 
     async def flush(self) -> None:
-        """Writes the queue; raises ``UnavailableError`` where that fails, and the queue stays."""
+        """Writes the queue; raises ``UnavailableError`` where that fails: then the queue stays."""
         async with self._writing:
             while self._waiting:
                 await self._write_some()
 
     async def stop(self, within_s: float) -> None:
-        """Writes the queue, for at most ``within_s``, and ends. The rest is lost."""
+        """Writes the queue for at most ``within_s``, then stops. What is left is lost."""
         self._stopping = True
         self._some.set()
-        if self._task is not None:  # it ends by itself, lest it be left open whether something was written
+        if self._task is not None:  # it ends by itself; cancelling might leave the outcome of a write unknown
             await asyncio.wait({self._task}, timeout=within_s)
         try:
             async with asyncio.timeout(within_s):
@@ -325,11 +329,11 @@ class Recorder:
                     await asyncio.sleep(self._pause_s)
 
     async def _write_some(self) -> None:
-        """Many writes in one transaction; each by itself where it is refused for its content."""
+        """Runs many writes in one transaction; one by one where a write is refused for its content."""
         batch = list(self._waiting.items())[:AT_ONCE]
         try:
             await self._database.write(lambda connection: [write(connection) for _, write in batch])
-        except Exception:  # also a mistake in what is written: it must not keep all else from it
+        except Exception:  # even a bug in one write must not block all others
             if not await self._database.probe():
                 raise
             for key, write in batch:
@@ -350,5 +354,5 @@ class Recorder:
 
     def _done(self, batch: list[tuple[Hashable, Write]]) -> None:
         for key, write in batch:
-            if self._waiting.get(key) is write:  # else a newer one took its place meanwhile
+            if self._waiting.get(key) is write:  # otherwise a newer write took its place meanwhile
                 del self._waiting[key]

@@ -34,7 +34,7 @@ def put(connection: Connection, row: GainRow) -> None:
 
 
 def change(connection: Connection, recommendation: str, values: dict[str, float | str]) -> None:
-    """Sets columns of a recommendation's row, if it has one."""
+    """Sets columns of a recommendation's row, if there is one."""
     connection.execute(update(gains).where(gains.c.recommendation == recommendation).values(**values))
 
 

@@ -20,7 +20,7 @@ KNOWN = "known"
 
 
 class JournalEntry(NamedTuple):
-    """``document`` is JSON."""
+    """One entry; ``document`` is JSON."""
 
     number: int
     at_s: float
@@ -29,7 +29,7 @@ class JournalEntry(NamedTuple):
 
 
 class Journal:
-    """``known`` is whether the journal was read and restored: until then no rollout may begin."""
+    """``known``: the journal was read and restored; until then no rollout may begin."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class Journal:
         self.known = False
 
     async def append(self, subject: str, at_s: float, document: bytes) -> None:
-        """On disk when this returns. Raises ``UnavailableError``."""
+        """Appends an entry, which is on disk when this returns. Raises ``UnavailableError``."""
         entry = journal.insert().values(at_s=at_s, subject=subject, document=document.decode())
         await self._write(lambda connection: connection.execute(entry))
 
@@ -56,7 +56,7 @@ class Journal:
         await self._write(forgotten)
 
     def read(self) -> Sequence[JournalEntry]:
-        """Every entry in order; blocking. Raises ``UnavailableError``."""
+        """All entries in order; blocking. Raises ``UnavailableError``."""
         query = select(journal).order_by(journal.c.number)
         rows = self._database.read_now(lambda connection: connection.execute(query).all())
         return [JournalEntry(*row) for row in rows]

@@ -30,9 +30,8 @@ MEANS = ("depth_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause
 
 
 class PortStep(NamedTuple):
-    """One port in one step; None: unknown.
-
-    ``depth_bytes`` is the sum of its queues' means, ``depth_max_bytes`` of their maxima.
+    """One port in one step; None: unknown. ``depth_bytes`` sums the mean depths of its queues,
+    ``depth_max_bytes`` the maxima.
     """
 
     switch: str
@@ -73,7 +72,9 @@ def write_step(connection: Connection, step_s: int, at_ns: int, ports: Sequence[
 
 
 def fold(connection: Connection, *, from_s: int, to_s: int, within_ns: int) -> None:
-    """Merges the steps of ``from_s`` into the one of ``to_s`` that contains a time; again if it is there."""
+    """Merges the steps of length ``from_s`` into the step of ``to_s`` that contains ``at_ns``; replaces an
+    earlier merge.
+    """
     since_ns = begin_ns(within_ns, to_s)
     folded = _folded(from_s, _between(since_ns, since_ns + to_s * NS_PER_S), width_s=to_s).subquery()
     columns = [history.c.step_s, *(history.c[name] for name in ("at_ns", *PortStep._fields))]
@@ -106,7 +107,7 @@ def newest_ns(connection: Connection, step_s: int, *, until_ns: int) -> int | No
 
 
 def lengths(connection: Connection) -> list[int]:
-    """The step lengths in the table, in seconds; one index search each."""
+    """The step lengths in the table, in seconds; costs one index search each."""
     found: list[int] = []
     while True:
         longer = history.c.step_s > (found[-1] if found else 0)
@@ -219,7 +220,7 @@ def _folded(
     steps = (
         select(bucket.label("began_ns"), func.count(distinct(history.c.at_ns)).label("steps"))
         .where(wanted)
-        .group_by("began_ns")  # not at_ns, which is a column's name too
+        .group_by("began_ns")  # not called at_ns, which is also a column's name
         .subquery()
     )
     means = {

@@ -55,7 +55,7 @@ def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) 
 
 
 def by_day(connection: Connection, *, since_ns: int, until_ns: int) -> list[DayRow]:
-    """Days with rounds, the oldest first; the first and last may be cut."""
+    """By day, rounds and their gains, the oldest day first; the first and last day may be incomplete."""
     gain = residuals.c.gain
     day = residuals.c.at_ns // DAY_NS
     query = (

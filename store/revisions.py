@@ -26,7 +26,7 @@ def add(connection: Connection, *, kind: str, at_ns: int, by: str, sha256: str, 
 
 
 def newest(connection: Connection, kind: str, by: str | None = None) -> Revision | None:
-    """The newest of a kind, and ``by`` one if that is given."""
+    """The newest of a kind; with ``by`` the newest by that author."""
     query = _rows().where(table.c.kind == kind)
     if by is not None:
         query = query.where(table.c.by == by)
@@ -35,7 +35,7 @@ def newest(connection: Connection, kind: str, by: str | None = None) -> Revision
 
 
 def listed(connection: Connection, kind: str | None, limit: int, before: int | None = None) -> list[Revision]:
-    """The newest first; ``before``: only those with a lower number."""
+    """The newest first; with ``before`` only those with a lower number."""
     query = _rows() if kind is None else _rows().where(table.c.kind == kind)
     if before is not None:
         query = query.where(table.c.number < before)

@@ -29,12 +29,12 @@ def save(connection: Connection, row: RoundRow) -> None:
 
 
 def stand(connection: Connection, row_id: str, status: str, standing: str) -> None:
-    """Writes the decision, if the row is still there."""
+    """Writes the decision, if the row still exists."""
     connection.execute(update(table).where(table.c.id == row_id).values(status=status, standing=standing))
 
 
 def newest(connection: Connection, limit: int, *, before_ns: int | None = None) -> list[RoundRow]:
-    """The newest first; only those made before ``before_ns``, if that is given."""
+    """The newest first; with ``before_ns`` only those made before."""
     query = _rows()
     if before_ns is not None:
         query = query.where(table.c.created_ns < before_ns)

@@ -35,7 +35,7 @@ def remove(connection: Connection, silence_id: str) -> None:
 
 
 def listed(connection: Connection, at_ns: int) -> list[SilenceRow]:
-    """Those that last beyond a time, the first to end first."""
+    """Silences that last beyond a time, the first to end first."""
     query = select(*_COLUMNS).where(silences.c.until_ns > at_ns)
     return [
         SilenceRow._make(row)

@@ -29,11 +29,11 @@ from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 
 NAME_LENGTH = 256
-"""Of a switch or a port: reports with longer ones are left out."""
+"""Longest name of a switch or a port: reports with longer names are rejected."""
 
 metadata = MetaData()
 
-# A bigint that counts up by itself in PostgreSQL, and SQLite's own row number.
+# A bigint that PostgreSQL increments by itself; SQLite's own row number.
 _Number = BigInteger().with_variant(Integer, "sqlite")
 
 journal = Table(
@@ -55,7 +55,7 @@ recommendations = Table(
     Column("standing", Text, nullable=False),
     Column("document", LargeBinary, nullable=False),
 )
-"""Rounds: ``document`` is what the round said (JSON, zlib), ``standing`` what was decided since (JSON)."""
+"""Rounds: ``document`` is the round's result (JSON, zlib), ``standing`` what was decided since (JSON)."""
 
 residuals = Table(
     "residuals",
@@ -145,7 +145,7 @@ silences = Table(
     Column("by", String(200), nullable=False),
     Column("note", Text, nullable=True),
 )
-"""Alarms of a kind, on a switch, or both, that notify nobody until then."""
+"""Silences: alarms of a kind, on a switch, or both, that notify nobody until a time."""
 
 queue_history = Table(
     "queue_history",
@@ -159,7 +159,7 @@ queue_history = Table(
     Column("throughput_bytes_per_s", Float, nullable=True),
     Column("marked_packets_per_s", Float, nullable=True),
     Column("pause_share", Float, nullable=True),
-    sqlite_with_rowid=False,  # half the size, and written three times as fast
+    sqlite_with_rowid=False,  # half the size of a table with row ids, and written three times as fast
 )
 """What queues did, in steps of ``step_s`` seconds; coarser steps are kept for longer."""
 
@@ -183,7 +183,7 @@ pulse = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("at_ns", BigInteger, nullable=False),
 )
-"""One row, written to see whether the database can be written."""
+"""One row, written to find out whether the database can be written."""
 
 
 def takeable(text: str) -> str:
@@ -199,7 +199,7 @@ def upsert(connection: Connection, table: Table) -> Executable:
 def upsert_from(
     connection: Connection, table: Table, columns: Sequence[str], rows: Select[tuple[object, ...]]
 ) -> Executable:
-    """The same from a select with a WHERE: without one SQLite cannot parse ON CONFLICT."""
+    """Like ``upsert``, with rows from a select; that needs a WHERE, or SQLite cannot parse ON CONFLICT."""
     insert = _insert(connection, table)
     insert = insert.from_select(list(columns), rows)
     return _replacing(insert, table)

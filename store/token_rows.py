@@ -27,7 +27,7 @@ _COLUMNS = tuple(getattr(table.c, name) for name in TokenRow._fields)
 
 
 def add(connection: Connection, row: TokenRow) -> None:
-    """Its name must be unused."""
+    """Inserts a token; its name must be unused."""
     connection.execute(insert(table).values(**row._asdict()))
 
 
@@ -38,17 +38,17 @@ def named(connection: Connection, name: str) -> TokenRow | None:
 
 
 def listed(connection: Connection) -> list[TokenRow]:
-    """All, the oldest first."""
+    """All tokens, the oldest first."""
     order = (table.c.created_ns, table.c.name)
     return [TokenRow._make(row) for row in connection.execute(select(*_COLUMNS).order_by(*order))]
 
 
 def revoke(connection: Connection, name: str, at_ns: int) -> None:
-    """The row stays, so that the audit log can name it."""
+    """Marks a token as revoked; the row stays, so that the audit log can name it."""
     connection.execute(update(table).where(table.c.name == name).values(revoked_ns=at_ns))
 
 
 def used(connection: Connection, when_ns: Mapping[str, int]) -> None:
-    """Updates when those were last used."""
+    """Stores when these tokens were last used."""
     for name, at_ns in when_ns.items():
         connection.execute(update(table).where(table.c.name == name).values(used_ns=at_ns))

@@ -109,9 +109,9 @@ def _check_explained(change: StagedChange, now: Reading, where: str, rule: str, 
 def policies_of(
     device: Device, applied: Iterable[tuple[str, str]], named: str | None, kind: str
 ) -> tuple[str, ...]:
-    """The policy that the inventory names, else those applied to its ports, sorted.
+    """The policies to change: the one that the inventory names, else those applied to its ports, sorted.
 
-    ``applied`` are pairs of a port and its policy; ``kind`` is the platform's word for one. Raises
+    ``applied`` are pairs of a port and its policy; ``kind`` is the platform's word for a policy. Raises
     ``CapabilityError`` where there is none, or where one is applied to other ports too.
     """
     if named is not None:
@@ -143,7 +143,7 @@ def staged(
     rounded: Rounded | None = None,
     undo: Mapping[str, Any] | None = None,
 ) -> StagedChange:
-    """``rounded`` None: the switch takes any watermark."""
+    """The change, not yet made. ``rounded`` None: the switch takes any watermark."""
     after, notes = (asked, ()) if rounded is None else (rounded.watermark, rounded.notes)
     return StagedChange(
         id=change_id,
@@ -179,7 +179,7 @@ class Waiting:
     sleep_s: Callable[[float], None] = time.sleep
 
     def until(self, within_s: float) -> Iterator[None]:
-        """Yields at least once, then after growing pauses, until the time is over."""
+        """Yields at least once, then after growing pauses, until ``within_s`` is over."""
         end_s = self.monotonic_s() + within_s
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -195,8 +195,9 @@ FoundT = TypeVar("FoundT")
 
 
 class DeviceAdapter:
-    """One device at its ``address``; with ``waiting`` a change is read back until its ``settle_s`` is over.
-    ``clock_ns`` gives wall-clock nanoseconds since 1970.
+    """One device at its ``address``; ``clock_ns`` gives wall-clock nanoseconds since 1970.
+
+    With ``waiting``, a change is read back until it shows or the device's ``settle_s`` is over.
     """
 
     def __init__(self, device: Device, clock_ns: Callable[[], int], waiting: Waiting | None = None) -> None:
@@ -207,8 +208,7 @@ class DeviceAdapter:
         self._settle_s = 0.0 if waiting is None else device.settle_s
 
     @abstractmethod
-    def read(self) -> Reading:
-        """What the switch runs."""
+    def read(self) -> Reading: ...
 
     def verify(self, change: StagedChange) -> Reading:
         return self._read_back(
@@ -218,7 +218,7 @@ class DeviceAdapter:
         )
 
     def _check_undone(self, change: StagedChange) -> None:
-        """Raises ``ReadBackError`` where a queue does not run what it did before, once it had time to."""
+        """Raises ``ReadBackError`` where a queue does not run its old watermark again after ``settle_s``."""
         self._read_back(
             change.undone_in,
             "after rolling back, every queue must run what it did before",
@@ -237,11 +237,10 @@ class DeviceAdapter:
         return self.read()
 
     def _settled(self, look: Callable[[], FoundT], unsettled: Callable[[FoundT], str | None]) -> FoundT:
-        """Polls ``look`` until hardware runs the configuration: a change from another state could not be
-        undone to it.
+        """Polls ``look`` until hardware runs the configuration; raises ``ReadBackError`` after ``timeout_s``.
 
-        ``unsettled`` names what does not run yet, None for nothing; raises ``ReadBackError`` after the
-        device's ``timeout_s``.
+        A change that starts from any other state could not be undone to it. ``unsettled`` names what does not
+        run yet, None for nothing.
         """
         for _ in self._waiting.until(self._device.timeout_s):
             now = look()
@@ -257,20 +256,20 @@ class DeviceAdapter:
 
 
 class ConfigAdapter(DeviceAdapter):
-    """A device whose configuration takes effect after a while: a change is made in it and waited for."""
+    """A device whose configuration takes effect with a delay: a change is configured, then waited for."""
 
     def __init__(self, device: Device, clock_ns: Callable[[], int], waiting: Waiting | None) -> None:
         super().__init__(device, clock_ns, waiting or Waiting())
 
     def _read_while_it_settles(self) -> Reading:
-        """A reading; one of no queues while the switch shows an incomplete watermark."""
+        """A reading, with no queues while the switch shows an incomplete watermark."""
         try:
             return self.read()
         except CapabilityError:
             return self._reading(())
 
     def _check_configured(self, foreign_change: str | None, what: str) -> None:
-        """Raises ``ConcurrentEditError`` for a change of ``what`` by others."""
+        """Raises ``ConcurrentEditError`` if others have changed ``what``."""
         if foreign_change is not None:
             rule = f"since it was staged, only this change may configure these {what}"
             remedy = "find out who did; what runs now is the start of the next recommendation"
@@ -281,8 +280,7 @@ class QueueAdapter(DeviceAdapter):
     """A device whose queues are set one by one, in one call."""
 
     @abstractmethod
-    def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None:
-        """Sets these queues."""
+    def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None: ...
 
     def apply(self, change: StagedChange) -> None:
         now = self.read()
@@ -292,7 +290,7 @@ class QueueAdapter(DeviceAdapter):
         self._set(change.id, [QueueWatermark(one.port, one.queue, change.after) for one in change.before])
 
     def confirm(self, change: StagedChange) -> None:
-        """No timer waits."""
+        """Nothing to do: no timer runs."""
 
     def rollback(self, change: StagedChange) -> None:
         now = self.read()

@@ -16,7 +16,7 @@ from switches.errors import CapabilityError
 from switches.units import WatermarkUnits
 from twin.watermark import Watermark
 
-_TINY = 1e-9  # a probability may have been through a text
+_TINY = 1e-9  # a probability may have been converted to text and back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Reading:
 
     @property
     def usual(self) -> Watermark | None:
-        """The watermark of all queues, else of most of them (the lowest of equally common ones)."""
+        """The watermark of all queues, or of most of them (the lowest of equally common ones)."""
         if self.watermark is not None:
             return self.watermark
         counted = Counter(queue.watermark for queue in self.queues if queue.watermark is not None)
@@ -192,7 +192,7 @@ def _by_queue(reading: Reading) -> dict[tuple[str, int], Watermark | None]:
 
 
 def alike(now: Watermark | None, wanted: Watermark | None, rounding_bytes: int = 0) -> bool:
-    """Whether hardware that rounds thresholds by so many bytes shows one of these for the other."""
+    """Whether one may be read back for the other where hardware rounds thresholds by ``rounding_bytes``."""
     if now is None or wanted is None:
         return now is wanted
     return (

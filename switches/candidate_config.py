@@ -43,27 +43,25 @@ class Model(Protocol[ConfigT]):
 
     @property
     def record_kind(self) -> type[Any]:
-        """The type of a record."""
+        """The msgspec type of a record."""
 
     def look(self, session: NetconfSession) -> Found[ConfigT]:
-        """Reads the switch. Raises ``SwitchError`` for what is no watermark."""
+        """Reads the switch. Raises ``SwitchError`` for values that are no watermark."""
 
     def unsettled(self, config: ConfigT) -> str | None:
-        """A queue that does not run its configuration, as a text; None: all do, or only configuration is
-        seen.
-        """
+        """A queue that does not run its configuration, as a text; None if all do, or hardware is not seen."""
 
     def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
-        """The record of a change of this configuration."""
+        """The record of the change from ``now``."""
 
     def made(self, record: Record, config: ConfigT) -> bool:
-        """Whether it is configured as planned."""
+        """Whether the switch is configured as planned."""
 
     def undone(self, record: Record, config: ConfigT) -> bool:
-        """Whether it is configured as before."""
+        """Whether the switch is configured as before the change."""
 
     def foreign_change(self, record: Record, config: ConfigT) -> str | None:
-        """Configuration that is neither planned nor as before, as a text; None: there is none."""
+        """A sentence on configuration that is neither as planned nor as before; None if there is none."""
 
     def forward(self, record: Record, config: ConfigT) -> str:
         """The edit that makes the change, as XML."""
@@ -109,7 +107,7 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         self._new_session = new_session
         self._capabilities = capabilities
         self._held: NetconfSession | None = None
-        new_session()  # only checks what the inventory says of it
+        new_session()  # checks the inventory's description, connects to nothing
 
     def capabilities(self) -> Capabilities:
         return self._capabilities
@@ -182,7 +180,7 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         self._let_go()
 
     def _is_made(self, change: StagedChange, now: Found[ConfigT]) -> bool:
-        """Whether nothing is left to do: it runs, or it is committed and hardware is yet to follow."""
+        """Whether nothing is left to do: the change runs, or is committed and hardware will follow."""
         runs = change.made_in(self._reading(now.queues))
         return runs or (bool(change.undo) and self._model.made(change.undo, now.config))
 
@@ -191,7 +189,7 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         return configured and change.undone_in(self._reading(now.queues))
 
     def _check_undo_allowed(self, change: StagedChange, now: Found[ConfigT]) -> None:
-        """What is configured as planned is taken back whatever hardware shows."""
+        """A change that is configured as planned may be taken back, whatever hardware shows."""
         if not (change.undo and self._model.made(change.undo, now.config)):
             check_undo_allowed(change, self._reading(now.queues), self._device.where)
 
@@ -233,8 +231,8 @@ class PersistentCommits:
         if self._persists(session):
             session.confirm(name_of(change_id))
         else:
-            # From the session that made it, this confirms. From another one it is refused while the change
-            # waits, and commits what runs already where nothing waits.
+            # From the session that made the change, this confirms it. From another session it is refused
+            # while the change waits, and has no effect where nothing waits.
             with session.locked():
                 session.commit()
 

@@ -101,7 +101,7 @@ class Device:
 
     @property
     def where(self) -> str:
-        """The switch in errors."""
+        """The switch's name in errors."""
         at = f" at {self.address}" if self.address else ""
         return f"switch {self.name!r} ({self.platform}{at})"
 
@@ -112,7 +112,7 @@ class Device:
         return InventoryError(f"{self.where} units.thresholds", given, rule, "name one of them")
 
     def wants(self, port: str) -> bool:
-        """Whether the watermark is for that port too."""
+        """Whether the device's watermark applies to that port."""
         return not self.ports or any(fnmatchcase(port, pattern) for pattern in self.ports)
 
     def credential(self, name: str) -> str | None:

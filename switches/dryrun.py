@@ -50,7 +50,7 @@ class DryRunAdapter:
 
     @property
     def records(self) -> tuple[DryRunRecord, ...]:
-        """Oldest first."""
+        """The records, oldest first."""
         return tuple(self._records)
 
     def capabilities(self) -> Capabilities:
@@ -79,7 +79,7 @@ class DryRunAdapter:
         return Reading.of(self.switch, queues, self._clock_ns())
 
     def confirm(self, change: StagedChange) -> None:
-        """Nothing waits: nothing was set."""
+        """Nothing to do: nothing was set."""
 
     def rollback(self, change: StagedChange) -> None:
         self._records.append(DryRunRecord("undo", change.ran, self._clock_ns(), _reverse(change)))

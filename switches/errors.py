@@ -8,7 +8,7 @@ from telemetry.errors import ExplainedError
 
 
 class SwitchError(ExplainedError, RuntimeError):
-    """A change could not be made or confirmed; ``reason`` is the label in metrics."""
+    """A change could not be made or confirmed; ``reason`` is its label in metrics."""
 
     reason: ClassVar[str] = "other"
 
@@ -49,7 +49,7 @@ class RefusedError(SwitchError, reason="refused"):
 
 
 class ConcurrentEditError(SwitchError, reason="concurrent_edit"):
-    """Somebody else has set, or is setting, the same."""
+    """Somebody else has set the same values, or is setting them."""
 
 
 class ReadBackError(SwitchError, reason="read_back"):
@@ -63,13 +63,13 @@ def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") 
 
 
 def late(where: str, what: str, timeout_s: float) -> UnreachableError:
-    """No answer to ``what`` in time."""
+    """The error for a call that was not answered in time; ``what`` names it."""
     rule = "a switch answers in time"
     remedy = "check that it is up, and its management network"
     return UnreachableError(where, f"no answer to {what} within {timeout_s:g} s", rule, remedy)
 
 
 def no_access(where: str, said: str) -> AccessError:
-    """The switch refuses the credentials, in the words ``said``."""
-    rule = "the credentials are the switch's"
+    """The error for refused credentials, in the switch's words ``said``."""
+    rule = "the switch must accept the credentials"
     return AccessError(where, said, rule, "correct them, or the account's rights")

@@ -160,7 +160,7 @@ def _text(parent: Element, name: str) -> str:
 
 
 def _name(entry: Element) -> str:
-    """Its ``name``, or its text where it is a statement of one word."""
+    """The element's ``name``, or its text where it is a one-word statement."""
     return _text(entry, "name") or _text(entry, "profile-name") or (entry.text or "").strip()
 
 
@@ -243,7 +243,7 @@ class DropProfiles:
         return Found(cos, tuple(self._queues(cos)))
 
     def unsettled(self, config: ClassOfService) -> str | None:
-        """Hardware is not seen, only the configuration."""
+        """Only the configuration is read; hardware is not visible."""
         return None
 
     def plan(self, now: Found[ClassOfService], rounded: Rounded) -> Mapping[str, Any]:
@@ -415,7 +415,7 @@ class CommitConfirmed:
                 session.call(_commit("", f"{_log(change_id)} confirmed"))
 
     def cancel(self, session: NetconfSession, change_id: str) -> None:
-        """No call for it: the commit that restores the old state ends it."""
+        """There is no call for it: the commit that restores the old state ends it."""
 
     def keep(self, session: NetconfSession, change_id: str) -> None:
         session.call(_commit("", f"{_log(change_id)} undone"))

@@ -46,7 +46,7 @@ class LabAdapter(QueueAdapter):
             raise InventoryError(device.where, None, rule, "give push.lab_url, or the address")
         super().__init__(device, clock_ns)
         self._path = f"/switches/{quote(device.name, safe='')}"
-        # No connection outlives its call: the next lab on that port is another process.
+        # No connection is kept between calls: the next lab on that port is another process.
         self._session = HttpSession(device, device.address, keep_alive=False, transport=transport)
 
     def capabilities(self) -> Capabilities:
@@ -76,7 +76,7 @@ class LabAdapter(QueueAdapter):
     def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None:
         ports: defaultdict[Watermark, list[str]] = defaultdict(list)
         for queue in queues:
-            if queue.watermark is not None:  # every queue of a lab marks
+            if queue.watermark is not None:  # every queue of a lab marks packets
                 ports[queue.watermark].append(queue.port)
         for mark, names in ports.items():
             body = {"kmin_bytes": mark.kmin_bytes, "kmax_bytes": mark.kmax_bytes, "pmax": mark.pmax}

@@ -38,7 +38,7 @@ from switches.units import DeviceWatermark, WatermarkUnits, cell_units, from_dev
 from twin.watermark import Watermark
 
 _PORT = 8765
-_YES = {"ays": "ays_yes"}  # "are you sure", asked where files were edited by hand
+_YES = {"ays": "ays_yes"}  # answers "are you sure", asked where files were edited by hand
 _BUSY = frozenset(
     {"apply", "applying", "checked", "checked_and_ready", "ready", "reload", "verify", "verifying"}
 )
@@ -90,7 +90,7 @@ class NvueSession:
         for _ in self._waiting.until(self._device.settle_s):
             shown = self._document(self._http.call("GET", at))
             inner = shown.get(revision)
-            shown = inner if isinstance(inner, dict) else shown  # some releases wrap it in its own name
+            shown = inner if isinstance(inner, dict) else shown  # some releases wrap it under its name
             state = str(shown.get("state"))
             if state == "applied":
                 return
@@ -101,7 +101,7 @@ class NvueSession:
         raise UnreachableError(self._device.where, received, "a revision is applied in time", remedy)
 
     def wait_until_quiet(self) -> None:
-        """Waits while the switch applies a revision, which may be one of ours whose answer was lost.
+        """Waits until no revision is being applied: one may be ours, whose answer was lost.
 
         Raises ``UnreachableError`` where it takes too long.
         """
@@ -109,7 +109,7 @@ class NvueSession:
         for _ in self._waiting.until(self._device.settle_s):
             try:
                 found = self._document(self._http.call("GET", "/revision"))
-            except RefusedError:  # a release that lists none
+            except RefusedError:  # a release that lists no such revision
                 return
             busy = [
                 name
@@ -169,7 +169,7 @@ def _issues(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
 _EVERY_PORT = "default-global"
 _LEAVES = ("min-threshold", "max-threshold", "probability", "ecn")
 _BYTES = WatermarkUnits()
-_OFF_TO_ON = {"disable": "enable", "disabled": "enabled", "off": "on"}  # the words differ between releases
+_OFF_TO_ON = {"disable": "enable", "disabled": "enabled", "off": "on"}  # the wording differs between releases
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -333,6 +333,6 @@ def _units(device: Device) -> WatermarkUnits:
 
 
 def _on(shown: Mapping[str, Any] | None) -> str:
-    """The word of this release that turns ECN on."""
+    """The value with which this release turns ECN on."""
     word = (shown or {}).get("ecn")
     return _OFF_TO_ON.get(word, word) if isinstance(word, str) else "enable"

@@ -66,7 +66,7 @@ class AdapterRegistry:
         self._factories[kind] = factory
 
     def factory(self, kind: str) -> AdapterFactory:
-        """Raises ``UnknownAdapterError`` naming the known ones."""
+        """The factory of a platform; raises ``UnknownAdapterError``, which names the known ones."""
         try:
             return self._factories[kind]
         except KeyError:
@@ -79,6 +79,6 @@ class AdapterRegistry:
 
 def _made(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
     factory = entry.load()
-    read_all_fields()  # of the types that came with its module
+    read_all_fields()  # msgspec types that came with the imported module
     adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
     return adapter

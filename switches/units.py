@@ -75,7 +75,7 @@ def from_device(
     Kmin = Kmax, a step, becomes Kmin one byte below. Raises ``CapabilityError`` for values that are no
     marking curve (Kmin above Kmax, Pmax 0 or above 1).
     """
-    kmin = math.ceil(device.kmin * units.unit_bytes)  # up: a unit's multiple may lie between two bytes
+    kmin = math.ceil(device.kmin * units.unit_bytes)  # a multiple of the unit may lie between two bytes
     kmax = math.ceil(device.kmax * units.unit_bytes)
     if device.kmin > device.kmax or not 0 < device.pmax <= units.pmax_steps or kmax < 1:
         raise CapabilityError(

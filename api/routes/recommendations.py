@@ -51,7 +51,7 @@ async def get_recommendations(
     total = await service.store.total()
     following = json.dumps(found[limit - 1].id if len(found) > limit else None)
     wanted = fields_of(RecommendationDocument, fields)
-    # What blocks them is known to the event loop alone.
+    # What blocks an approval may be read on the event loop only.
     pending = {
         entry.id: service.validity.document(entry, candidates=candidates, trajectories=False)
         for entry in found[:limit]
@@ -59,7 +59,7 @@ async def get_recommendations(
     }
 
     def written() -> bytes:
-        # Made one by one too: a hundred with candidates are 25 MB.
+        # Built one at a time too: a hundred with candidates are 25 MB.
         each = (
             pending.get(entry.id) or entry.document(candidates=candidates, trajectories=False)
             for entry in found[:limit]

@@ -1,1 +1,3 @@
-"""The demo: a lab under a service, two labs that keep their setting, a process each, and the comparison."""
+"""The demo: a lab tuned by a service beside two labs with a fixed watermark, a process each, and their
+comparison.
+"""

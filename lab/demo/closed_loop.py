@@ -1,4 +1,4 @@
-"""The demo's runs over HTTP: a closed loop and settings that stay, scored like candidates of a round."""
+"""Runs the demo over HTTP: a closed loop and fixed watermarks, scored like candidates of a round."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lab(Protocol):
     """A lab that is advanced step by step."""
 
     def advance(self, until_s: float) -> None:
-        """Runs until then."""
+        """Runs until ``until_s`` of simulated time."""
 
     def mark(self) -> FiguresDocument:
         """The figures since the last mark or the start, unfinished flows at their age; sets a mark."""
@@ -40,7 +40,7 @@ class Lab(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The ``document`` of a success, else the ``detail`` of the problem."""
+    """The ``document`` of a successful answer, else the ``detail`` of its problem document."""
 
     document: dict[str, Any] | None
     detail: str = ""
@@ -49,11 +49,10 @@ class Answer:
 class Service(Protocol):
     """A service that tunes and pushes."""
 
-    def tune(self) -> Answer:
-        """Runs a round."""
+    def tune(self) -> Answer: ...
 
     def approve(self, recommendation: str) -> Answer:
-        """Rolls it out; returns once every switch runs it, or all are restored."""
+        """Rolls the recommendation out; returns once every switch runs it, or all are restored."""
 
 
 class _Caller:

@@ -30,17 +30,17 @@ from lab.demo.processes import LOOPBACK, Child, Children
 from twin.watermark import Watermark
 
 LEAST_WORKERS = 2
-ENGINES = ("packet", "replay")  # compiled side by side; the fluid engine, the slowest to compile, has no part
+ENGINES = ("packet", "replay")  # compiled in parallel; the fluid engine, the slowest to compile, is not used
 
 
 class Watcher(Protocol):
     """Callbacks of the demo's progress; from any thread."""
 
     def stage(self, text: str) -> None:
-        """The demo now does ``text``."""
+        """The demo has begun the step ``text``."""
 
     def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
-        """An interval of ``run`` has ended, and the round after it."""
+        """An interval of ``run`` and the round after it have ended."""
 
 
 def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
@@ -84,7 +84,7 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
 
 
 def _service_and_lab(children: Children, plan: DemoPlan, seed: int) -> tuple[Child, Child]:
-    """Starts both on ports chosen here: each needs the other's address in its configuration."""
+    """Starts lab and service on free ports chosen here, as each is started with the other's address."""
     service_port, lab_port = _free_ports(2)
     settings = plan.service_settings(
         seed=seed,

@@ -118,7 +118,7 @@ def _chart(outcome: Outcome, place: int, panel: _Panel) -> list[str]:
         place, outcome.plan.duration_s, low, high, logarithmic=panel.logarithmic and bool(positive)
     )
     parts = _axes(outcome, frame, panel.title, panel.text)
-    for run in [*outcome.runs[1:], outcome.runs[0]]:  # the closed loop on top
+    for run in [*outcome.runs[1:], outcome.runs[0]]:  # the closed loop is drawn on top
         parts += _series(run, frame, panel.value)
     return parts
 

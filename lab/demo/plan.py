@@ -60,7 +60,7 @@ class DemoPlan:
         return [phase for phase in self.phases if phase.begin_s <= at_s + 1e-9][-1]
 
     def lab_arguments(self, seed: int, watermark: Watermark, *, port: int = 0) -> list[str]:
-        """Options of ``ecntwin lab`` for this fabric and traffic, running ``watermark`` at first."""
+        """Options of ``ecntwin lab`` for this fabric and traffic, with the initial ``watermark``."""
         return [
             *("--leaves", str(self.fabric.leaves), "--spines", str(self.fabric.spines)),
             *("--hosts", str(self.fabric.hosts), "--rate-gbps", f"{self.fabric.rate_gbps:g}"),

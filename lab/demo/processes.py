@@ -22,7 +22,7 @@ from settings.errors import UnavailableError
 from settings.validation import ENV_PREFIX
 
 LOOPBACK = "127.0.0.1"
-START_S = 300.0  # four start at once, maybe on a busy machine; a failure is noticed at once
+START_S = 300.0  # four processes start at once, perhaps on a busy machine; a failure is noticed at once
 GRACE_S = 6.0
 _LISTENS = re.compile(r"running on (http://\S+)")
 _SOURCE = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ _LINES_KEPT = 30
 
 
 class Child:
-    """A module of this package in a process and session of its own, so that Ctrl-C does not reach it."""
+    """Runs a module of this package in a process and session of its own, so that Ctrl-C does not reach it."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], folder: Path) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class Child:
         return self._process.poll() is None
 
     def url(self, timeout_s: float = START_S) -> str:
-        """Waits for the URL it listens on; raises ``UnavailableError``."""
+        """Waits for the URL that the process listens on; raises ``UnavailableError``."""
         if not self._heard.wait(timeout_s) or self._url is None:
             raise self.failure("no address it listens on")
         return self._url
@@ -83,10 +83,10 @@ class Child:
                 self._process.terminate()
 
     def end(self, grace_s: float) -> None:
-        """Waits for that long, then kills it and its own child processes."""
+        """Waits for ``grace_s``, then kills the process and its children."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace_s)
-        # Its workers are in its session.
+        # Its workers are in the same session.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -154,7 +154,7 @@ class Children:
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Without the settings of the user's own service; this source comes first in PYTHONPATH."""
+    """The environment without the user's own settings of the service; this source tree leads PYTHONPATH."""
     kept = {name: value for name, value in given.items() if not name.startswith(ENV_PREFIX)}
     paths = [str(_SOURCE), *filter(None, [given.get("PYTHONPATH")])]
     return kept | {"PYTHONPATH": os.pathsep.join(paths)}

@@ -181,4 +181,4 @@ def queue_lines(outcome: Outcome) -> list[str]:
         f"  {run.name:<{width}}  {''.join(map(block, row))}"
         for run, row in zip(outcome.runs, rows, strict=True)
     ]
-    return [*lines[1:], lines[0]]  # the static settings first, as in the table
+    return [*lines[1:], lines[0]]  # static settings first, as in the table

@@ -1,4 +1,4 @@
-"""A service on a lab for people to look at: its settings, its traffic, and both processes while it lasts."""
+"""A service on a lab for people to look at: its settings, its traffic, and both processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from settings.errors import InputError
 # as long to leave, and small messages wait behind it.
 FABRIC = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
 TRAFFIC = "websearch:0.6,incast:12:each_bytes=64KB:period=1ms"
-PACE = 0.004  # simulated seconds a second: a window from one round to the next, and cores left for rounds
+PACE = 0.004  # simulated seconds per second: a new window by each round, and cores left for rounds
 DURATION_S = 14.4  # an hour at that pace
 PERIOD_S = 1e-3
 PERIODS = 60
@@ -28,7 +28,7 @@ ROUND_EVERY_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Both processes; they listen."""
+    """The lab and the service, both listening."""
 
     service: Child
     lab: Child
@@ -58,7 +58,7 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
 
 
 def service_settings(lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
-    """Defaults but for a shorter search and what a lab needs: simulated times, no soak."""
+    """Default settings except for a shorter search and what a lab needs: simulated times, no soak."""
     workers = max(2, os.cpu_count() or 1)
     return {
         "telemetry": {"period_s": PERIOD_S, "n_periods": PERIODS},
@@ -83,7 +83,7 @@ def lab_arguments(port: int, service_url: str, *, seed: int) -> list[str]:
 
 
 def _free(option: str, port: int) -> int:
-    """The port, if nobody listens there; for 0 one that is free."""
+    """The port, if it is free; for 0 any free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -20,13 +20,13 @@ from store.silence_rows import SilenceRow
 from store.tables import takeable
 
 MOST_SILENCE_DAYS = 7
-"""A longer one would be forgotten."""
+"""Longest silence: a longer one would be forgotten."""
 MOST_SILENCES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Who knows of an alarm, since when (nanoseconds since 1970), and a note."""
+    """Who acknowledged an alarm, when (nanoseconds since 1970), and a note."""
 
     by: str
     at_ns: int
@@ -34,7 +34,7 @@ class Ack:
 
 
 class Silences:
-    """Kept in the database; for one event loop."""
+    """The silences of alarms, kept in the database; for one event loop."""
 
     def __init__(self, database: Database, *, clocks: Clocks) -> None:
         self._database = database
@@ -54,7 +54,7 @@ class Silences:
         return sorted(self._known.values(), key=lambda row: (row.until_ns, row.id))
 
     def of(self, alarm: JoinedAlarm, among: Collection[SilenceRow]) -> SilenceRow | None:
-        """The first to end of those that silence it; None unless each of its kinds is silenced.
+        """The first silence to end of those that cover an alarm; None unless each of its kinds is silenced.
 
         The switch is that of the alarm: what an incast does elsewhere is silenced with it.
         """
@@ -87,7 +87,9 @@ class Silences:
     async def add(
         self, *, kind: str | None, switch: str | None, until_ns: int, by: str, note: str | None
     ) -> SilenceRow:
-        """Raises ``ConflictError`` beyond ``MOST_SILENCES``, ``UnavailableError`` where it cannot be kept."""
+        """Keeps a silence. Raises ``ConflictError`` beyond ``MOST_SILENCES``, ``UnavailableError`` without
+        the database.
+        """
         if len(self.current()) >= MOST_SILENCES:
             raise ConflictError(
                 "silences",
@@ -118,7 +120,7 @@ class Silences:
         return found
 
     async def end(self, silence_id: str) -> None:
-        """Raises ``NotFoundError``, and ``UnavailableError`` where it cannot be removed."""
+        """Ends a silence. Raises ``NotFoundError``, and ``UnavailableError`` where it cannot be removed."""
         self.get(silence_id)
         await self._database.write(lambda connection: silence_rows.remove(connection, silence_id))
         self._known.pop(silence_id, None)

@@ -28,8 +28,10 @@ from telemetry.state import NetworkState, QueueRef
 
 @dataclass
 class DatabaseHealth:
-    """``restored``: whether the journal of before the start was read. ``lost`` counts history entries dropped
-    unwritten, ``waiting`` those queued.
+    """The state of the journal and of history writes.
+
+    ``restored``: the journal of earlier services was read. ``lost`` counts history entries dropped unwritten,
+    ``waiting`` those queued.
     """
 
     database: Database
@@ -45,7 +47,9 @@ class DatabaseHealth:
 
     @property
     def failing(self) -> str | None:
-        """Why nothing may be decided: the database cannot be written, or was not read; None where it may."""
+        """Why no change may be decided on: the database cannot be written, or was not read; None where one
+        may.
+        """
         if self.database.failing is not None:
             return f"the database cannot be written ({self.database.failing})"
         return None if self.restored() else "the database could not be read, and what was begun is not known"
@@ -82,11 +86,11 @@ class TelemetrySources:
         self._inventoried = frozenset(self.binary.devices.switches.values())
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
-        """Of every sender of binary reports, since it was first heard."""
+        """By sender of binary reports, sequence gaps and restarts since it was first heard."""
         return self.binary.sequence_counts()
 
     def name_of(self, sender: Sender) -> tuple[str, str | None]:
-        """A sender in words, and its switch where the inventory has it."""
+        """The sender's display name, and its switch if the inventory has it."""
         name = self.binary.name(sender)
         known = name in self._inventoried
         return f"{name if known else f'sender {name}'} unit {sender.hardware}", name if known else None
@@ -118,7 +122,7 @@ STATE_SHARE = 0.05
 """The share of time spent at most on computing the state for alarms."""
 SAME_TIME_BASE_S = 86_400.0
 SAME_PACE = (0.5, 2.0)
-"""Recordings and labs have their own time and pace: beyond these, an offset says nothing of clocks."""
+"""Largest clock offset that is reported: recordings and labs have their own time and pace."""
 GIVEN_UP_S = 86_400.0  # a switch silent for a day was removed
 ROLLOUTS_CHECKED = 100
 MOST_REPORTED = 4_096
@@ -249,7 +253,7 @@ class AlarmChecks:
             yield _silent(f"INT reports of {switch}", switch, now_s - seen_s)
 
     def _offset_s(self, state: NetworkState) -> float | None:
-        """Newest report's time against its arrival; None where that says nothing of clocks."""
+        """The newest report's time minus its arrival; None where that says nothing about clocks."""
         age_s = self.window.age_s()
         if age_s is None:
             return None
@@ -318,7 +322,7 @@ class AlarmChecks:
         since_s: dict[str, float] = {}
         for switch in self.fleet.names:
             if not self.fleet.was_tried(switch):
-                continue  # after a start: an alarm of before is not over yet
+                continue  # after a start: an alarm of an earlier run is not over yet
             failure = self.fleet.failure(switch)
             if failure is not None:
                 since_s[switch] = self._unreachable.get(switch, now_s)
@@ -362,7 +366,9 @@ class AlarmChecks:
 
 
 def _collected(findings: Iterable[Finding]) -> list[Finding]:
-    """These findings; after an unexpected failure, those before it: other checks go on."""
+    """The findings of one check; after an unexpected failure, those made before it, so that other checks go
+    on.
+    """
     collected: list[Finding] = []
     try:
         for finding in findings:

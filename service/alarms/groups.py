@@ -23,7 +23,7 @@ from telemetry.state import NetworkState, QueueRef
 from telemetry.topology import Topology
 
 LEAST_SENDERS = 3
-"""Senders to one receiver at once that make an incast."""
+"""Least number of concurrent senders to one receiver that makes an incast."""
 MOST_INCASTS = 32
 MOST_HOPS = 1_000
 _NUMBERS = re.compile(r"([0-9]{1,18})")
@@ -49,7 +49,9 @@ class IncastSite:
     pausing: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def spread(self, storms: Iterable[Subject]) -> IncastSite:
-        """With every switch in ``pausing`` that it keeps from sending, by the ports that are paused."""
+        """The same incast with every switch in ``pausing`` that pauses others for it, found by the ports
+        paused.
+        """
         pausing, found = dict[str, int](), {self.switch}
         paused = [(subject.switch, self._peer(subject)) for subject in storms]
         while found:
@@ -58,7 +60,7 @@ class IncastSite:
         return replace(self, pausing=pausing)
 
     def relates(self, subject: Subject) -> bool:
-        """Whether it is the cause of such an alarm."""
+        """Whether this incast explains an alarm with that subject."""
         if subject.kind == PFC_FRAMES:
             return subject.switch in self.pausing
         here = f"{self.switch} {self.port}"
@@ -67,11 +69,11 @@ class IncastSite:
         peer = self._peer(subject)
         if subject.kind != PFC_STORM or peer is None or peer not in self.pausing:
             return False
-        # Whoever is paused lies further from the receiver; what pauses it back has another cause.
+        # Ports paused by an incast lie further from its receiver than the switch that pauses them.
         return self.pausing[peer] < self.pausing.get(subject.switch or "", MOST_HOPS)
 
     def _peer(self, subject: Subject) -> str | None:
-        """What is across the port of a subject."""
+        """The node at the far end of a subject's port."""
         if self.topology is None or subject.switch is None:
             return None
         port = subject.of.removeprefix(f"{subject.switch} ")
@@ -194,7 +196,7 @@ class _Open:
 
 
 def natural(name: str) -> tuple[str | int, ...]:
-    """Orders Ethernet2 before Ethernet10: texts and whole numbers take turns."""
+    """Sort key that orders Ethernet2 before Ethernet10: alternates texts and whole numbers."""
     return tuple(int(part) if part.isdecimal() else part for part in _NUMBERS.split(name))
 
 
@@ -230,7 +232,7 @@ class AlarmGroups:
         incast: IncastSite | None,
         raised_ns: int,
     ) -> None:
-        """Goes on with one of an earlier run; ``members`` are active, in no other, the lead first."""
+        """Continues a joined alarm of an earlier run; ``members`` are active, in no other, the lead first."""
         since_s = min(one.since_s for one in members)
         made = _Open(alarm_id, cause, members[0].subject, since_s, raised_ns, incast)
         self._open[alarm_id] = made
@@ -245,7 +247,7 @@ class AlarmGroups:
         incasts: Sequence[IncastSite],
         wall_ns: Callable[[float], int],
     ) -> tuple[JoinedChange, ...]:
-        """Sorts what is active now into joined alarms; ``changes`` tell how the others ended."""
+        """Sorts the active alarms into joined alarms; ``changes`` say how the others ended."""
         now = {alarm.subject: alarm for alarm in active}
         ended = {change.alarm.subject: change.alarm for change in changes if change.what == "cleared"}
         storms = [subject for subject in now if subject.kind == PFC_STORM]
@@ -265,7 +267,7 @@ class AlarmGroups:
     def _refresh_members(
         self, now: Mapping[Subject, Alarm], ended: Mapping[Subject, Alarm], sites: Sequence[IncastSite]
     ) -> None:
-        """Brings the members up to date; those that are not active any more leave."""
+        """Updates the members; those no longer active leave."""
         by_receiver = {site.receiver: site for site in sites}
         for one in self._open.values():
             if one.incast is not None:
@@ -287,7 +289,7 @@ class AlarmGroups:
         of_incasts: list[_Open],
         wall_ns: Callable[[float], int],
     ) -> _Open:
-        """The joined alarm of a new one; a new joined alarm where there is none of its cause."""
+        """The joined alarm for a new one: that of its cause, else a new joined alarm."""
         subject = alarm.subject
         cause = subject.kind, subject.switch
         related = [site for site in sites if site.relates(subject)]
@@ -311,7 +313,7 @@ class AlarmGroups:
         return made
 
     def _merged(self, site: IncastSite) -> Iterable[JoinedChange]:
-        """Makes one of all that this incast alone explains: the oldest, with the members of the others."""
+        """Merges all joined alarms that this incast alone explains into the oldest."""
         parts = [
             one
             for one in self._open.values()
@@ -352,12 +354,12 @@ class AlarmGroups:
 
 
 AT_ONCE_S = 60.0
-"""Longest time between two beginnings: switches are read in turn, and time out one by one."""
+"""Longest time between two of them: switches are read in turn, and time out one by one."""
 NAMED = 4
 _LASTING = ("unreachable", "telemetry_silent", "switch_silent")
-"""Their value is for how long it has lasted; thresholds differ, so that they are raised one after another."""
+"""Kinds whose value is how long they have lasted; thresholds differ, so they are raised one after another."""
 _AWAY = frozenset({*_LASTING, "counter_source"})
-"""What one sees of a switch that is gone."""
+"""Kinds that show when a switch is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +373,7 @@ class Together:
 
     @property
     def id(self) -> str:
-        """That of the alarm which was raised first."""
+        """The id of the alarm that was raised first."""
         return min(self.alarms, key=lambda one: (one.since_s, one.id)).id
 
     @property
@@ -384,11 +386,11 @@ class Together:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Those it concerns, leaf2 before leaf10."""
+        """The switches concerned, leaf2 before leaf10."""
         return tuple(sorted({one.switch for one in self.alarms if one.switch is not None}, key=natural))
 
     def open_count(self, known: Container[str]) -> int:
-        """How many of them have ids that are not ``known``."""
+        """How many of these alarms have ids that are not in ``known``."""
         return sum(one.id not in known for one in self.alarms)
 
     @property
@@ -421,6 +423,6 @@ def together(active: Sequence[JoinedAlarm]) -> tuple[Together, ...]:
 
 
 def _began_s(alarm: JoinedAlarm) -> float:
-    """When its cause began, which for some kinds is earlier than the alarm by the value itself."""
+    """When its cause began: for kinds whose value is a duration, earlier than the alarm by that value."""
     lead = alarm.lead
     return lead.seen_s - lead.value if alarm.kind in _LASTING else alarm.since_s

@@ -49,7 +49,7 @@ class Alarms:
         self._acks: dict[str, Ack] = {}
         self._silenced: frozenset[str] = frozenset()
         self._checking = asyncio.Lock()
-        # Alarms of before the start need this long to be raised again, or to count as over.
+        # Alarms of earlier runs need this long to be raised again, or to count as over.
         self._settled_s = self.clocks.monotonic_s() + settings.hold_s + settings.clear_s
         self._checked_s: float | None = None
         self._left_off = 0
@@ -60,7 +60,7 @@ class Alarms:
         self.ended: tuple[JoinedAlarm, ...] = ()
 
     async def restore(self) -> None:
-        """Goes on with the alarms that the service before this one left open; raises ``UnavailableError``."""
+        """Continues the alarms that the previous service left open; raises ``UnavailableError``."""
         left = await self.history.left_open()
         await self.silences.restore()
         async with self._checking:
@@ -76,7 +76,7 @@ class Alarms:
         since_s, seen_s = (now_s - (now_ns - at_ns) / 1e9 for at_ns in (row.raised_ns, left.seen_ns(row)))
         cause = said.subjects[0][0].kind, row.switch
         if said.incast is None and self._groups.has(cause):
-            return False  # what it was about is in that one, if it is still there
+            return False  # its subjects are in the new alarm, if they are still over a threshold
         there = said.alarms(row, since_s=since_s, seen_s=seen_s)
         members = [alarm for one in there if (alarm := self._board.carry(now_s, one))]
         if not members:
@@ -104,7 +104,7 @@ class Alarms:
             self._checked_s, self._left_off = now_s, self._board.left_off
             for change in changes:
                 if change.what == "level" and change.alarm.level > change.before:
-                    self._acks.pop(change.alarm.id, None)  # who knew of it may not know how bad it is
+                    self._acks.pop(change.alarm.id, None)  # it covers only the level it was given at
             before = self._silenced
             self._show()
             if result.state is not None or result.silent:
@@ -128,7 +128,7 @@ class Alarms:
         return self._groups.update(self._board.active, changes, result.incasts, self._wall_clock())
 
     def _show(self) -> None:
-        """Takes over what the last check found; not while one runs."""
+        """Takes over the result of the last check; not while one runs."""
         self._members = self._board.active
         self.active, self.ended = self._groups.active, self._groups.ended
         self._together = together(self.active)
@@ -148,29 +148,29 @@ class Alarms:
     async def silence(
         self, *, kind: str | None, switch: str | None, until_ns: int, by: str, note: str | None
     ) -> SilenceRow:
-        """Raises ``RequestError`` for what cannot be silenced, or cannot be kept."""
+        """Keeps a silence and applies it; raises ``RequestError`` where it is invalid or cannot be kept."""
         row = await self.silences.add(kind=kind, switch=switch, until_ns=until_ns, by=by, note=note)
         self._silences_changed()
         return row
 
     async def end_silence(self, silence_id: str) -> None:
-        """Raises ``NotFoundError`` and ``UnavailableError``."""
+        """Ends a silence; raises ``NotFoundError`` and ``UnavailableError``."""
         await self.silences.end(silence_id)
         self._silences_changed()
 
     def _silences_changed(self) -> None:
-        """Counts and shows it at once; the next check publishes the alarms that are silenced no more."""
+        """Updates counts and metrics at once; the next check publishes the alarms whose silence has ended."""
         before = self._silenced
         self._apply_silences()
         self._silenced |= before & {one.id for one in self.active}
         self.events.publish("alarm", {"what": "silences"})
 
     def acknowledge(self, alarm_id: str, by: str, note: str | None) -> AlarmDocument:
-        """Keeps who knows of an active alarm, and since when; raises ``NotFoundError``."""
+        """Acknowledges an active alarm; raises ``NotFoundError``."""
         return self._acknowledged(alarm_id, Ack(by, self.clocks.wall_ns(), note))
 
     def withdraw(self, alarm_id: str) -> AlarmDocument:
-        """Takes an acknowledgement back; raises ``NotFoundError``."""
+        """Withdraws an acknowledgement; raises ``NotFoundError``."""
         return self._acknowledged(alarm_id, None)
 
     def _acknowledged(self, alarm_id: str, ack: Ack | None) -> AlarmDocument:
@@ -184,7 +184,7 @@ class Alarms:
         return self._documents([alarm], MOST_SUBJECTS)[0]
 
     def get(self, alarm_id: str) -> JoinedAlarm:
-        """Raises ``NotFoundError`` where no active alarm has this id."""
+        """Raises ``NotFoundError`` unless an active alarm has this id."""
         found = next((one for one in self.active if one.id == alarm_id), None)
         if found is None:
             raise NotFoundError(
@@ -196,7 +196,9 @@ class Alarms:
         return found
 
     def holding(self, switches: Collection[str]) -> str | None:
-        """Which critical alarm keeps policy from changing these switches, in a sentence; None without one."""
+        """A sentence on the critical alarm that keeps policy from changing these switches; None if there is
+        none.
+        """
         named = frozenset(switches)
         found = [
             alarm
@@ -222,13 +224,18 @@ class Alarms:
         self, *, limit: int, ended: bool, after: str | None = None, subjects: int = MOST_SUBJECTS
     ) -> AlarmsDocument:
         """The first ``limit`` active alarms, or of those after the cursor ``after``, and as many ended ones
-        if wanted; ``subjects`` of each. Raises ``NotFoundError`` for the cursor of an alarm that is active no
-        more.
+        if wanted.
+
+        Each has at most ``subjects`` members. Raises ``NotFoundError`` for the cursor of an alarm that is no
+        longer active.
         """
         cursors = [alarm.id for alarm in self.active]
         if after is not None and after not in cursors:
             raise NotFoundError(
-                f"cursor {after[:80]!r}", None, "that alarm is active no more", "list them from the beginning"
+                f"cursor {after[:80]!r}",
+                None,
+                "that alarm is no longer active",
+                "list them from the beginning",
             )
         begin = 0 if after is None else cursors.index(after) + 1
         end = begin + limit
@@ -273,7 +280,10 @@ class Alarms:
         ]
 
     def _wall_clock(self) -> Callable[[float], int]:
-        """Converts an alarm's monotonic seconds by the clocks now: a corrected wall clock corrects it too."""
+        """Converts an alarm's monotonic seconds to wall-clock nanoseconds, by the clocks as they are now.
+
+        A corrected wall clock therefore corrects earlier times too.
+        """
         now_s, now_ns = self.clocks.monotonic_s(), self.clocks.wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 

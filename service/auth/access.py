@@ -40,7 +40,7 @@ class Access:
         clocks: Clocks,
     ) -> None:
         self.tokens = KnownTokens(security.tokens)
-        # Also where the database, unreachable at start, turns out to hold no token.
+        # Also holds where the database, unreachable at start, turns out to hold no token.
         self.required = bool(security.tokens) or security.oidc is not None or not is_loopback(host)
         self._security = security
         self._max_body_bytes = max_body_bytes
@@ -111,7 +111,7 @@ class Access:
             raise self._limited(caller, "bytes", wait_s, f"{limits.bytes_per_s:g} bytes a second")
 
     def received(self, caller: Caller, size: int) -> None:
-        """Counts received bytes of a body. It is never cut: any excess delays the caller's next call."""
+        """Counts received bytes of a body, which is never cut: an excess delays the caller's next call."""
         if (
             caller.kind != "local"
             and (body_bytes := self._limits.get(caller.name, (None, None))[1]) is not None
@@ -126,7 +126,7 @@ class Access:
         return self._max_body_bytes if own is None else min(own, self._max_body_bytes)
 
     def _unread(self) -> UnavailableError | None:
-        """The error while tokens cannot be called unknown, as the database's were not read yet."""
+        """The error while the database's tokens are not read: a token cannot be called unknown yet."""
         if not self.tokens.stored.unread or self._security.tokens:
             return None
         return UnavailableError(
@@ -190,7 +190,7 @@ def _whole(wait_s: float) -> int:
 
 
 def _network(address: str) -> str:
-    """What failures are counted by: the address, for IPv6 its /64, which one customer gets."""
+    """The key that failures are counted under: the address, for IPv6 its /64, which one customer gets."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -29,7 +29,7 @@ from store.database import Database, Recorder
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
 ALWAYS_WITHIN_S = 0.5
-REFUSALS_PER_MIN = 60  # of each caller: repeated refusals must not fill the log
+REFUSALS_PER_MIN = 60  # refused attempts recorded per caller: repeated ones must not fill the log
 MOST_CALLERS = 1_000
 
 _DAY_NS = 86_400 * 10**9
@@ -39,7 +39,7 @@ _log = logging.getLogger("ecntwin.audit")
 
 @dataclass
 class Change:
-    """The change under way; its maker sets the JSON documents before and after."""
+    """A change under way; the code that makes it sets the JSON documents before and after."""
 
     before: Any = None
     after: Any = None
@@ -93,7 +93,7 @@ class Audit:
             self._ended(number, entry, change, outcome)
 
     def noted(self, caller: Caller, what: str, subject: str, *, outcome: str, after: Any = None) -> None:
-        """Queues an entry of what happened without an HTTP call."""
+        """Queues an entry for a change made without an HTTP call."""
         entry = self._entry(caller, what, subject, None)
         self._later(entry._replace(outcome=outcome, after=_json(after)))
 

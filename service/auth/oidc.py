@@ -93,7 +93,7 @@ class IssuerKeys:
         """
         if self._due(kid):
             async with self._fetching:
-                if self._due(kid):  # not fetched by another caller meanwhile
+                if self._due(kid):  # checked again: another caller may have fetched the keys meanwhile
                     await self._fetch()
         found = self._found(kid)
         if found is None and self._failure is not None:
@@ -141,7 +141,7 @@ class IssuerKeys:
         listed = (await _document(client, url)).get("keys")
         usable = {one.get("kid"): one for one in listed if _signs(one)} if isinstance(listed, list) else {}
         if not usable:
-            raise ValueError(f"no key that signs at {url}")
+            raise ValueError(f"no signature key at {url}")
         return usable
 
     async def _discovered(self, client: httpx.AsyncClient) -> str:

@@ -55,21 +55,23 @@ class DatabaseTokens:
 
 
 class KnownTokens:
-    """The caller of a token. ``TokenSync`` replaces ``stored`` as a whole."""
+    """Finds the caller of a token. ``TokenSync`` replaces ``stored`` as a whole."""
 
     def __init__(self, configured: Iterable[TokenSettings]) -> None:
         self._configured = {one.sha256: Caller(one.name, one.scopes) for one in configured}
         self.stored = DatabaseTokens()
         self.used: dict[str, float] = {}
-        """When tokens of the database were last used, by name, since ``note_used``."""
+        """By name, when tokens of the database were last used since ``note_used`` was called."""
 
     @property
     def any(self) -> bool:
-        """Whether a token exists, or existed: then every call needs one."""
+        """Whether any token exists or existed: from then on every call needs one."""
         return bool(self._configured) or self.stored.ever or self.stored.unread
 
     def find(self, digest: str, now_s: float) -> Caller | None:
-        """The caller of the token with that hash at ``now_s`` (seconds since 1970); settings go first."""
+        """The caller of the token with that hash at ``now_s`` (seconds since 1970); tokens of the settings go
+        first.
+        """
         found = self._configured.get(digest)
         if found is not None:
             return found
@@ -82,7 +84,7 @@ class KnownTokens:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 of a token. A caller cannot choose it, so timing the lookup reveals no other token."""
+    """The SHA-256 of a token, hex. A caller cannot choose it, so timing the lookup reveals no other token."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -130,12 +132,12 @@ class TokenSync:
             try:
                 await self.read()
             except UnavailableError:
-                continue  # the database logs it
+                continue  # the database logs the failure
             if reads % USED_EVERY_READS == 0:
                 self.note_used()
 
     def note_used(self) -> None:
-        """Queues when tokens were used since the last call."""
+        """Queues the times of use since the last call."""
         used, self.known.used = self.known.used, {}
         if used:
             at_ns = {name: round(at_s * 1e9) for name, at_s in used.items()}
@@ -235,7 +237,7 @@ def revoke(connection: Connection, name: str, *, by: Operator) -> TokenRow:
         raise InputError(
             "token name",
             repr(name),
-            "it is one of the database's, not revoked yet" if found is None else "it is revoked once",
+            "it is one of the database's, not revoked yet" if found is None else "it is revoked already",
             "ecntwin token list shows them; tokens of the settings are removed there",
         )
     token_rows.revoke(connection, name, by.now_ns)

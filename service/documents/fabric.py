@@ -17,7 +17,7 @@ from telemetry.topology import EgressPort, Topology
 from twin.watermark import Watermark
 
 Runs = Callable[[QueueRef], Watermark | None]
-"""What a queue runs; None: it does not mark."""
+"""The watermark that a queue runs; None: it does not mark."""
 
 
 class PodDocument(Document):
@@ -103,9 +103,9 @@ class FabricDocument(Document):
 
 
 class LatestFabric:
-    """The last document made, for all who ask before anything in it changes; for one thread.
+    """Keeps the last document made until something in it changes; for one thread.
 
-    With 32 000 queues one takes a fifth of a second, and every page asks every two seconds.
+    With 32 000 queues making one takes a fifth of a second, and every page asks every two seconds.
     """
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class SwitchPortsDocument(Document):
 
 @dataclass(slots=True)
 class _Switch:
-    """What is added up of one switch; ``ports`` are names."""
+    """The figures added up over one switch; ``ports`` are names."""
 
     name: str
     role: str

@@ -19,20 +19,20 @@ from store.tables import takeable
 from telemetry.alarms import GONE, Alarm, Level, Subject
 
 MOST_MEMBERS = 64
-"""Members kept of each alarm; after a restart the others join it when they are found again."""
+"""Members stored of each alarm; after a restart the others join it when they are found again."""
 MOST_LATELY = 1_000
 UNRECORDED = "its end could not be recorded; it was over by then"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """Alarms that the service before this one left open, and when it was last alive."""
+    """Alarms that the previous service left open, and when that service was last alive."""
 
     rows: list[AlarmRow]
     alive_ns: int | None
 
     def seen_ns(self, row: AlarmRow) -> int:
-        """When an alarm was last known to be there."""
+        """When an alarm was last known to be active."""
         return max(row.raised_ns, self.alive_ns or row.raised_ns)
 
 
@@ -62,7 +62,9 @@ class AlarmHistory:
         return await self._database.read(read)
 
     def settled(self, carried: Iterable[AlarmRow], over: Iterable[AlarmRow], left: LeftOpen) -> None:
-        """Takes over those ``carried`` on, and ends the others when they were last known to be there."""
+        """Continues the rows in ``carried`` and ends the others at the time when they were last known to be
+        active.
+        """
         self._there.update((row.key, row) for row in carried)
         self._put([replace(row, ended_ns=left.seen_ns(row), why=GONE) for row in over])
         self._restored = True
@@ -75,7 +77,7 @@ class AlarmHistory:
             self._put([self._changed(change.alarm, acks.get(change.alarm.id), wall_ns) for change in changes])
 
     def acknowledged(self, alarm_id: str, ack: Ack | None) -> None:
-        """Queues who acknowledged an active alarm, or that nobody has any more."""
+        """Queues a change of who has acknowledged an active alarm; None: nobody."""
         row = self._there.get(alarm_id)
         if row is not None:
             self._there[alarm_id] = _with_ack(row, ack)
@@ -86,7 +88,7 @@ class AlarmHistory:
         return self._there.get(row.key) or self._lately.get(row.key) or row
 
     def tidy(self) -> None:
-        """Ends what the database still calls open and is not: its end was lost while that was away."""
+        """Ends alarms that are open in the database only: their end was lost while the database was away."""
         if not self._restored:
             return
         there, now_ns = frozenset(self._there), self._wall_ns()
@@ -155,7 +157,9 @@ def members_text(alarm: JoinedAlarm) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowMembers:
-    """What a row's ``members`` say: each subject with its level and value (NaN: unknown), and of how many."""
+    """What a row's ``members`` hold: each subject with its level and value (NaN: unknown), and the total
+    number.
+    """
 
     subjects: tuple[tuple[Subject, Level, float], ...]
     count: int
@@ -163,7 +167,7 @@ class RowMembers:
 
     @classmethod
     def of(cls, row: AlarmRow) -> RowMembers:
-        """Rows of old versions, without ``members``, have one."""
+        """Rows of old versions lack ``members`` and have one subject."""
         if row.members is None:
             subject = Subject(row.kind, row.subject, row.switch)
             return cls(((subject, Level[row.level.upper()], math.nan),), 1)
@@ -178,7 +182,7 @@ class RowMembers:
         )
 
     def alarms(self, row: AlarmRow, *, since_s: float, seen_s: float) -> list[Alarm]:
-        """Each as it was when the service ended, in this one's seconds."""
+        """Each subject's alarm as it was when the previous service ended, in this service's seconds."""
         alone = len(self.subjects) == 1 and self.incast is None
         return [
             Alarm(

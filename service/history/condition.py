@@ -24,14 +24,14 @@ from twin.units import percent_text
 
 _HOUR_S = 3_600.0
 _MINUTE_NS = 60_000_000_000
-_COST_SHARE = 0.05  # of the time is spent on measuring at most
+_COST_SHARE = 0.05  # largest share of the time spent on measuring
 _LEVELS: tuple[ConditionLevel, ...] = ("well", "watch", "bad")
 
 _log = logging.getLogger("ecntwin.condition")
 
 
 class Point(NamedTuple):
-    """What the traffic of one window got; None where the window shows none of it, or nobody counts it."""
+    """What the traffic of one window experienced; None where there is no such traffic, or no counter."""
 
     at_ns: int
     packet_p99_slowdown: float | None
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """How a figure is said: ``clause`` with its ``text``, ``none`` where it is 0."""
+    """How a figure is phrased: ``clause`` with its ``text``, or ``none`` where it is 0."""
 
     name: str
     clause: str
@@ -73,7 +73,7 @@ _FIGURES = (
 
 @dataclass
 class Condition:
-    """Measures every ``settings.every_s`` seconds, as far as that takes little time. For one event loop."""
+    """Measures every ``settings.every_s`` seconds, or less often if that takes long. For one event loop."""
 
     settings: ConditionSettings
     window: WindowOwner
@@ -86,7 +86,7 @@ class Condition:
         self._measured: NetworkState | None = None
 
     async def run_forever(self) -> None:
-        """Measures while reports come; a failure is logged, and the next window is tried."""
+        """Measures while reports arrive; a failure is logged, and the next window is tried."""
         while True:
             begun_s = self.clocks.cost_s()
             try:
@@ -123,7 +123,7 @@ class Condition:
         return True
 
     def document(self, *, critical_alarms: int = 0) -> ConditionDocument:
-        """The verdict, and every figure with its last hour. Critical alarms make it ``bad``."""
+        """The verdict, and each figure with its last hour. A critical alarm makes the verdict ``bad``."""
         since_ns = self.clocks.wall_ns() - round(_HOUR_S * 1e9)
         points = [point for point in self._points if point.at_ns >= since_ns]
         figures = [self._figure(one, points) for one in _FIGURES]
@@ -184,9 +184,10 @@ class Condition:
 
 
 def by_minute(seen: Sequence[Seen]) -> Sequence[Seen]:
-    """The highest of each minute by the clock: the value of a minute that has ended no longer changes.
+    """At most one value a minute, in order of time: the highest of each clock minute.
 
-    All of them where they are no more than an hour has minutes. In order of time, as ``seen``.
+    The value of a minute that has ended no longer changes. Where there are no more values than minutes in an
+    hour, all are returned.
     """
     if len(seen) <= _HOUR_S / 60:
         return seen

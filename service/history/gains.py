@@ -25,8 +25,10 @@ from twin.prediction import BLOCKS
 from twin.search.gain import Policy
 
 WINDOWS = 4
-"""Measured after a rollout, one after the other. The first gives a figure soon; three more halve its own
-error. The error of the one window before remains, and traffic drifts: more would gain little.
+"""Windows measured after a rollout, one after the other.
+
+The first gives a figure soon; three more halve its own error. The error of the one window before the rollout
+remains, and traffic drifts: more windows would gain little.
 """
 LOOK_EVERY_S = 1.0
 
@@ -52,9 +54,10 @@ class GainHistory:
     async def of_window(
         self, snapshot: Snapshot, state: NetworkState, mark: Mark | None = None
     ) -> Measured | None:
-        """What a gain compares of this window, with counters since the mark, or of the last minute.
+        """The figures of this window that a gain compares, with counters since ``mark``, else of the last
+        minute.
 
-        None where that fails, which is logged: a round does without it.
+        None where that fails, which is logged: the round continues without.
         """
         try:
             found = await asyncio.to_thread(window_figures, snapshot, state.topology, n_blocks=BLOCKS)
@@ -64,12 +67,12 @@ class GainHistory:
             return None
 
     def follow(self, rollout: RolloutState, entry: Entry | None) -> None:
-        """An event happened to a rollout; ``entry`` is its recommendation. Dry runs change nothing."""
+        """Handles an event of a rollout; ``entry`` is its recommendation. Dry runs change nothing."""
         if not rollout.plan.written:
             return
         back = rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         if rollout.phase is Phase.PROPOSED or (back and self._rollout == rollout.plan.id):
-            self.stop()  # what runs changes
+            self.stop()  # the running watermark changes
         if back:
             self._change(rollout.plan.recommendation, why=takeable(rollout.why or "rolled back"))
         elif entry is None or entry.said.score_is != "gain":
@@ -82,14 +85,14 @@ class GainHistory:
             self._task = asyncio.create_task(self._measure(entry, entry.before), name=f"gain-{entry.id}")
 
     def stop(self) -> None:
-        """Ends the measurement in progress; what it has found stays."""
+        """Ends the measurement in progress; results so far stay."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     async def _measure(self, entry: Entry, before: Measured) -> None:
         try:
-            _, state = await self._window_from(0)  # after a restart there is none yet
+            _, state = await self._window_from(0)  # after a restart there is no window yet
             mark = await self._watcher.mark(state.topology.switches)
             after: list[Measured] = []
             from_ns = mark.reports_ns or 0
@@ -105,7 +108,7 @@ class GainHistory:
             _log.exception("the gain of recommendation %s could not be measured", entry.id)
 
     async def _window_from(self, from_ns: int) -> tuple[Snapshot, NetworkState]:
-        """The first full window that begins at that time of the reports, or later."""
+        """The first full window that begins at or after that time of the reports' clock."""
         while True:
             start_ns = self._window.start_ns
             if start_ns is not None and start_ns >= from_ns and self._window.warm:
@@ -154,6 +157,6 @@ def _policy(document: PolicyDocument | None) -> Policy:
 
 
 def _all_set(rollout: RolloutState) -> bool:
-    """Whether every switch of the plan runs the change."""
+    """Whether every switch in the plan runs the change."""
     last = rollout.stage == len(rollout.plan.stages) - 1
     return rollout.phase is Phase.DONE or (rollout.phase is Phase.SOAK and last)

@@ -19,7 +19,7 @@ from twin.prediction import GainFigures, Prediction, Probe, Slowdown, SolveStatu
 from twin.search.gain import Policy, gain_over
 from twin.watermark import Watermark
 
-_ANY = Watermark(1, 2, 1.0)  # a gain does not depend on it
+_ANY = Watermark(1, 2, 1.0)  # any: a gain does not depend on it
 _TRAFFIC = ("goodput_bytes_per_s", "elephant_slowdown", "mice_p99_slowdown", "probe_p99_slowdown")
 
 

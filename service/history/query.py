@@ -36,7 +36,7 @@ from telemetry.settings import NS_PER_S
 _FIGURES = PortStep._fields[2:]
 _MOST_STEPS = 10_000
 MOST_POINTS = 500_000
-"""Ports times steps of one answer: about 300 MB while it is built."""
+"""Most ports × steps of one answer: about 300 MB while it is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Span:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """As queries take it."""
+        """Both times in the form that queries take."""
         return {"since_ns": self.since_ns, "until_ns": self.until_ns}
 
 
@@ -67,9 +67,8 @@ class HistoryReader:
     wall_ns: Callable[[], int]
 
     def span(self, since_ns: int | None, until_ns: int | None, *, usual_s: float) -> Span:
-        """The requested span; by default until now, for ``usual_s``.
-
-        Raises ``UnprocessableError`` where it ends before it begins.
+        """The requested span, by default the last ``usual_s`` seconds. Raises ``UnprocessableError`` where it
+        ends before it begins.
         """
         end_ns = self.wall_ns() if until_ns is None else until_ns
         begin = end_ns - round(usual_s * NS_PER_S) if since_ns is None else since_ns
@@ -77,7 +76,7 @@ class HistoryReader:
             raise UnprocessableError(
                 "since and until",
                 f"since {timestamp(begin)} and until {timestamp(end_ns)}",
-                "a time begins before it ends",
+                "a span begins before it ends",
                 "give an earlier since, or a later until",
             )
         return Span(begin, end_ns)
@@ -92,18 +91,18 @@ class HistoryReader:
             raise UnprocessableError(
                 "most and queues",
                 f"{most} steps of {ports} ports",
-                f"an answer has at most {MOST_POINTS} of both together",
+                f"an answer has at most {MOST_POINTS} points (steps × ports)",
                 "ask for fewer steps or ports",
             )
         steps = self.steps or Steps({1: 0.0})
         age_s = (self.wall_ns() - span.since_ns) / NS_PER_S
         step_s, width_s = steps.chosen(span_s=span.length_s, age_s=age_s, most=most)
-        since_ns = begin_ns(span.since_ns, width_s)  # includes the step that is under way at since
+        since_ns = begin_ns(span.since_ns, width_s)  # includes the step that contains ``since``
         ranked_by_s = steps.ranked_by(step_s, span_s=span.length_s)
 
         def read(connection: Connection) -> bytes:
             chosen: list[tuple[str, str]] = []
-            for length_s in dict.fromkeys((ranked_by_s, step_s)):  # coarser steps are folded later
+            for length_s in dict.fromkeys((ranked_by_s, step_s)):  # coarser steps are made from finer ones
                 chosen = chosen or deepest(
                     connection,
                     length_s,
@@ -128,12 +127,12 @@ class HistoryReader:
         return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
     async def advice(self, span: Span) -> AdviceDocument:
-        """Day by day what the rounds of that span advised. Raises ``UnavailableError``."""
+        """By day, what the rounds of that span advised. Raises ``UnavailableError``."""
         rows = await self.database.read(lambda connection: residual_rows.by_day(connection, **span.bounds))
         return AdviceDocument(days=[AdviceDayDocument.of(row) for row in rows])
 
     async def gains(self, span: Span, limit: int) -> GainsDocument:
-        """Of the rollouts that began in that span, the newest first. Raises ``UnavailableError``."""
+        """The gains of rollouts that began in that span, newest first. Raises ``UnavailableError``."""
         rows = await self.database.read(
             lambda connection: gain_rows.listed(connection, **span.bounds, limit=limit)
         )
@@ -153,7 +152,7 @@ class HistoryReader:
     ) -> OutcomeDocument:
         """A recommendation's prediction against ``span_s`` before and after. Raises ``UnavailableError``."""
         now_ns = self.wall_ns()
-        # Without a database it is a 503, not empty.
+        # Without a database the answer is a 503, not an empty list.
         row = await self.database.read(lambda connection: gain_rows.one(connection, found.id))
         gain = None if row is None else RolloutGainDocument.of(row)
         if rollout is None or self.steps is None:
@@ -276,7 +275,7 @@ def _set_s(rollout: RolloutState) -> float | None:
         if phase is Phase.SOAK:
             return at_s
         if phase is not Phase.DONE:
-            break  # switches were being set
+            break  # switches were being set in between
         set_s = at_s
     return set_s
 

@@ -82,12 +82,12 @@ class QueueHistory:
                 _log.exception("a step of the history could not be recorded; the next one is tried")
 
     async def record(self) -> bool:
-        """Queues what is new since the last call; returns whether anything was."""
+        """Queues the figures that are new since the last call; returns whether there were any."""
         if self.steps is None:
             return False
         seen, counted = self._new_state(), self._new_ports()
         if seen is None and (counted is None or not self.window.stale):
-            # While reports come, counters alone would record the unknown queues as empty.
+            # While reports arrive, counters alone would record unknown queues as empty.
             return False
         queues = () if seen is None else seen.state.queues
         rates = () if counted is None else counted.ports
@@ -106,7 +106,7 @@ class QueueHistory:
         return True
 
     def _new_state(self) -> LatestState | None:
-        """The last state, unless it was recorded already or is stale."""
+        """The last computed state, unless it was recorded before or is stale."""
         latest = self.window.latest
         if latest is None or latest is self._seen or self.window.stale:
             return None
@@ -131,20 +131,20 @@ class QueueHistory:
 
         def folded(connection: Connection) -> None:
             last_ns = before_ns
-            if last_ns is None:  # after a restart: folds what was left
+            if last_ns is None:  # after a restart: merges steps that the previous service left
                 last_ns = newest_ns(connection, finest_s, until_ns=at_ns - 1)
             if last_ns is not None:
                 for from_s, to_s in steps.folds:
                     fold(connection, from_s=from_s, to_s=to_s, within_ns=last_ns)
 
         def pruned(connection: Connection) -> None:
-            for step_s in lengths(connection):  # includes those of earlier settings
+            for step_s in lengths(connection):  # includes step lengths of earlier settings
                 keep_s = steps.keep_s.get(step_s, steps.longest_s)
                 if not self.durable:
                     keep_s = min(keep_s, step_s * max(MOST_ROWS_IN_MEMORY // len(ports), 1))
                 prune(connection, step_s, at_ns - math.ceil(keep_s * NS_PER_S), most=STEPS_PRUNED_AT_ONCE)
 
-        key = object()  # of its own, since a step may be written more than once
+        key = object()  # a write of its own, since a step may be written more than once
         self._waiting_rows[key] = len(ports)
         self.recorder.put(written, key=key)
         second_s = next((to_s for _, to_s in steps.folds), None)
@@ -250,7 +250,7 @@ class History:
         self._recorder.put(partial(residual_rows.put, row=row))
 
     def prune(self) -> None:
-        """Prunes some of what is too old, and ends alarms whose end was lost."""
+        """Prunes some of the entries that are too old, and ends alarms whose end was lost."""
         self.alarms.tidy()
         before_ns = self._clocks.wall_ns() - self._keep_ns
         self._recorder.put(

@@ -76,8 +76,9 @@ class CounterOwner(TelemetryOwner[_Samples]):
         return await self._run(self._window.newest_ns, switches)
 
     async def recent(self, span_ns: int) -> _Recent:
-        """Each port's rates over the last ``span_ns`` of its clock, and each switch's newest sample; worked
-        out once for all callers until the next sample.
+        """Each port's rates over the last ``span_ns`` of its clock, and each switch's newest sample.
+
+        Computed once for all callers until the next sample arrives.
         """
         return await self._run(self._recent, span_ns)
 
@@ -119,11 +120,11 @@ class PortMonitor:
         self._clock_s = clock_s
         self._moved: dict[str, tuple[int, float]] = {}
         self.latest: RecentPorts | None = None
-        """What ``recent`` last returned."""
+        """The last result of ``recent``."""
 
     async def recent(self) -> RecentPorts:
-        """All ports with current counters. Call it often: a switch's silence counts from the first call that
-        found nothing new.
+        """All ports with current counters. Call it often: a switch counts as silent from the first call
+        without a new sample.
         """
         ports, newest_ns = await self._counters.recent(self._span_ns)
         now_s = self._clock_s()

@@ -68,11 +68,11 @@ def decode_body(
         raise DecodeError(
             "capture",
             problems[0].detail if problems else f"no UDP datagram{wanted}",
-            "a capture holds the datagrams of reports",
+            "a capture must contain UDP datagrams with telemetry reports",
             "check what was captured, and the port",
         )
     now_ns = wall_ns()
-    # In slices, as live datagrams wait meanwhile; postcards are merged over the whole capture.
+    # Decoded in slices, as live datagrams wait meanwhile; postcards are merged over the whole capture.
     at_once = len(found) if reports.merges else DATAGRAMS_AT_ONCE
     parts = [
         _by_frame(reports, found[begin : begin + at_once], now_ns) for begin in range(0, len(found), at_once)
@@ -111,7 +111,7 @@ def _texts(addresses: Sequence[bytes]) -> list[str]:
     return [known[raw] for raw in addresses]
 
 
-# curl sends the form type where a script forgot the header; the decoder checks the bytes anyway.
+# curl sends the form media type where a script forgot the header; the decoder checks the bytes anyway.
 JSON_TYPES = frozenset(
     {
         "",

@@ -27,12 +27,13 @@ TIMEOUT_S = 60.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 MOST_FAILURES = 10
-"""Answers of 500 to one body, over about as many seconds, before it is given up: it may be the body's fault,
-and all others wait behind it.
+"""Responses of status 500 to one body, over about as many seconds, before it is dropped.
+
+The body may be the cause, and all others wait behind it.
 """
 # Approximate bytes in memory of a report, a hop, and a flow or site.
 _REPORT_BYTES, _HOP_BYTES, _KEY_BYTES = 44, 33, 64
-# A wrong token or address is soon corrected; no report is dropped for it.
+# A wrong token or address is soon corrected, so these are retried: no report is dropped.
 _RETRIABLE = frozenset(
     {
         HTTPStatus.UNAUTHORIZED,
@@ -179,7 +180,7 @@ class Forwarder:
         self._count(answer, batch)
 
     async def _attempt(self, body: bytes) -> tuple[httpx.Response | None, str | None, float]:
-        """The answer, if any; why to retry, if so; and the answer's ``Retry-After`` in seconds."""
+        """The response, if any; why to retry, if so; and the response's ``Retry-After`` in seconds."""
         try:
             answer = await self._client.post(self._url + PATH, content=body)
         except httpx.HTTPError as error:

@@ -18,7 +18,7 @@ _REMEMBERED_S = 10.0
 
 
 class DrainRate:
-    """Bytes a second that leave, over about the last ten busy seconds."""
+    """Rate in bytes/s at which bodies are processed, over about the last ten busy seconds."""
 
     def __init__(self) -> None:
         self._bytes = 0.0
@@ -26,7 +26,7 @@ class DrainRate:
         self._since_s = 0.0
 
     def began(self, now_s: float) -> None:
-        """The first bytes came in after an idle time."""
+        """The first bytes after an idle time have arrived."""
         self._since_s = now_s
 
     def left(self, size: int, now_s: float) -> None:
@@ -37,13 +37,13 @@ class DrainRate:
         self._since_s = now_s
 
     def rate(self, now_s: float) -> float | None:
-        """Bytes a second, work in progress included; None before anything left."""
+        """The rate in bytes/s, work in progress included; None before anything was processed."""
         busy_s = self._busy_s + now_s - self._since_s
         return self._bytes / busy_s if self._bytes and busy_s > 0 else None
 
 
 class ByteBudget:
-    """At most ``limit_bytes`` held, or one larger item alone. ``clock_s`` is monotonic seconds."""
+    """Holds at most ``limit_bytes``, or one larger item alone. ``clock_s`` is monotonic seconds."""
 
     def __init__(self, limit_bytes: int, *, metrics: IngestMetrics, clock_s: Callable[[], float]) -> None:
         self._limit_bytes = limit_bytes

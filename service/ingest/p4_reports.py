@@ -168,7 +168,7 @@ class SenderStats:
 
 def _units(columns: SenderColumns, source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The first payload of each sender, and the sender of each payload."""
-    # In v0.5 only some reports carry the node, and all share one sequence.
+    # In v0.5 only some reports carry the node id, and all reports of a sender share one sequence.
     node = np.where(source == _NOT_BY_SOURCE, columns.node, 0).astype(np.uint64)
     unit = (source - _NOT_BY_SOURCE).astype(np.uint64) << np.uint64(40) | node << np.uint64(8)
     unit |= columns.hardware.astype(np.uint64) << np.uint64(2) | columns.version.astype(np.uint64)
@@ -195,7 +195,7 @@ def _source_numbers(
 
 
 class UntunedDevices:
-    """Devices that report INT without a unit profile: logged once, forgotten when no longer heard.
+    """Devices that report INT without a unit profile: logged once, forgotten after a time without reports.
 
     ``clock_s`` is monotonic seconds. ``note`` is for one thread; ``names`` may be read from any.
     """
@@ -253,7 +253,7 @@ class UntunedDevices:
 
     def _count(self, node: int, change: int = 1) -> None:
         label = self._metrics.label(self._devices.switch(node))
-        self._metrics.untuned.labels(label).inc(change)  # a gauge: several of them share a label
+        self._metrics.untuned.labels(label).inc(change)  # a gauge, as several of them may share a label
 
     def _forget(self) -> None:
         before_s = self._clock_s() - FORGOTTEN_AFTER_S
@@ -282,14 +282,16 @@ class Postcards:
         self._declared = topology
 
     def merged(self, reports: P4Reports, now_ns: int) -> ReportBatch:
-        """Adds reports received at ``now_ns``; returns those that need not wait, and the paths now due."""
+        """Adds reports received at ``now_ns``; returns those that need not wait and the paths that are
+        complete or due.
+        """
         return self._released(lambda: self._merger.merged(reports, now_ns))
 
     def due(self, now_ns: int) -> ReportBatch:
         return self._released(lambda: self._merger.due(now_ns))
 
     def whole(self, reports: P4Reports, received_ns: NDArray[np.int64]) -> ReportBatch:
-        """All paths of a capture, by when its payloads were received."""
+        """Merges all postcards of a capture by when its payloads were received; returns the paths."""
         merger = PostcardMerger(hold_ns=self._hold_ns, topology=self._declared)
         at_ns = received_ns[reports.batch.index]
         order = np.argsort(at_ns, kind="stable")
@@ -351,7 +353,7 @@ class BinaryReports:
 
     @property
     def pending(self) -> int:
-        """Postcards that wait for others about their packet."""
+        """Number of postcards that wait for others about their packet."""
         return 0 if self._postcards is None else self._postcards.pending
 
     def declare(self, topology: Topology | None) -> None:
@@ -383,7 +385,7 @@ class BinaryReports:
     def decode_capture(
         self, payloads: Sequence[bytes], received_ns: NDArray[np.int64], sources: Sequence[str]
     ) -> Decoded:
-        """The same for payloads that no others follow."""
+        """Like ``decode``, for payloads after which no others come, such as a capture's."""
         if self._postcards is None:
             return self.decode(payloads, received_ns, sources)
         with self._decoding:

@@ -95,7 +95,7 @@ class IngestPipeline:
 
     async def stop(self) -> None:
         """Stops tasks, sockets and threads, even if some fail to stop; the windows' content is lost."""
-        async with AsyncExitStack() as ending:  # the last one first
+        async with AsyncExitStack() as ending:  # in reverse order of starting
             ending.push_async_callback(asyncio.to_thread, self.counters.close)
             ending.push_async_callback(asyncio.to_thread, self.window.close)
             ending.push_async_callback(asyncio.to_thread, self._decoding.close)

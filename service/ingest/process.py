@@ -23,8 +23,9 @@ from telemetry.errors import DecodeError
 
 
 class IngestProcess:
-    """Make it, ``start`` it and ``stop`` it on one event loop. ``to`` is the service's URL; ``shared``: other
-    processes receive on the same UDP ports.
+    """Construct, ``start`` and ``stop`` it on one event loop.
+
+    ``to`` is the service's URL; ``shared``: other processes receive on the same UDP ports.
     """
 
     def __init__(
@@ -58,7 +59,6 @@ class IngestProcess:
 
     @property
     def udp_addresses(self) -> tuple[str, ...]:
-        """Where datagrams are received."""
         return () if self._udp is None else self._udp.addresses
 
     async def start(self) -> None:

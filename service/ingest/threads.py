@@ -21,28 +21,29 @@ from telemetry.decode.body import Decoded, holds_at_most
 from telemetry.report import ReportProblem
 
 SMALL_BYTES = 128 << 10
-"""Unpacked; decoding it takes some 3 ms, 40 ms at worst."""
+"""Size of a body as unpacked; decoding one takes some 3 ms, 40 ms at worst."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 PartT = TypeVar("PartT")
 
 ReportDecoder = Callable[[], Decoded]
-"""Decodes one body (``ReportFormats.decoder``), some datagrams (``UdpListener``) or due postcards."""
+"""Decodes a body (``ReportFormats.decoder``), some datagrams (``UdpListener``), or due postcards."""
 
 
 class ReportSink(Protocol):
     """Where decoded reports go: the window, or an ingest process that forwards them."""
 
     async def ingest(self, decode: ReportDecoder, *, body: bytes | None = None) -> IngestDocument:
-        """Takes in what ``decode`` returns, called in a decoding thread; ``body`` is None for datagrams.
+        """Takes the reports that ``decode`` returns, which is called in a decoding thread; ``body`` is None
+        for datagrams.
 
         Raises the ``DecodeError`` of a body that holds no reports at all.
         """
 
 
 class _LargeError(Exception):
-    """A body is small as received, and large unpacked."""
+    """A body counts as small by its received size, and as large by its unpacked size."""
 
 
 class DecodingThreads:
@@ -81,7 +82,7 @@ class DecodingThreads:
 
 @dataclass(frozen=True, slots=True)
 class IngestLimits:
-    """Of one body: its size unpacked and how many errors are listed; and when telemetry is stale."""
+    """Limits of one body (unpacked size, errors listed), and when telemetry is stale."""
 
     max_decoded_bytes: int
     max_errors_listed: int
@@ -89,7 +90,7 @@ class IngestLimits:
 
 
 class Added(NamedTuple):
-    """How many of a part were accepted, which were refused, and how many for each reason."""
+    """How many reports of a part were accepted, which were refused, and how many for each reason."""
 
     accepted: int
     refused: Sequence[ReportProblem]

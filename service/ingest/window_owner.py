@@ -27,7 +27,7 @@ _Version = tuple[int, Topology | None]
 
 SLOW_S = 0.25
 REUSED_FOR = 4.0
-"""Times what it took to compute, that a state of more than ``SLOW_S`` is shown for."""
+"""A slow state is reused for so many times the time it took to compute."""
 
 
 class LatestState(NamedTuple):
@@ -76,7 +76,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         """When the window begins, by the reports' clock; None while it is empty."""
 
     def silent_s(self, since_s: float) -> float:
-        """Seconds since a report was last accepted; before the first, since ``since_s``."""
+        """Seconds since a report was last accepted; before the first one, since ``since_s``."""
         age_s = self.age_s()
         return self.now_s() - since_s if age_s is None else age_s
 
@@ -117,14 +117,16 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         return (await self.seen())[1]
 
     async def seen(self) -> tuple[Snapshot, NetworkState]:
-        """The reports of the current state, which they keep in memory, and that state; as ``state``."""
+        """The reports in the current state, which stay in memory meanwhile, and that state; raises as
+        ``state``.
+        """
         async with self._computing:
             return await self._seen()
 
     async def shown(self) -> NetworkState:
-        """The current state for those who ask again and again; raises ``WindowError`` as ``state``.
+        """The current state for repeated callers; raises ``WindowError`` as ``state``.
 
-        One that took long to compute is shown again for ``REUSED_FOR`` times as long, so that pages and
+        A state that took long to compute is reused for ``REUSED_FOR`` times as long, so that pages and
         scripts keep a fifth of a core busy at most.
         """
         async with self._computing:
@@ -155,11 +157,13 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
 
     @property
     def warm(self) -> bool:
-        """Whether reports fill the window; its last period is never full."""
+        """Whether reports fill the window; the period in progress does not count as full."""
         return self.held_s >= self.length_s - self._settings.period_ns / NS_PER_S
 
     async def discovered(self) -> Topology | None:
-        """The topology that the reports' hops show; None while the window is empty. Computed as ``state``."""
+        """The topology discovered from the reports' hops, computed like ``state``; None while the window is
+        empty.
+        """
         try:
             if self.declared is None:
                 return (await self.state()).topology

@@ -22,9 +22,9 @@ from telemetry.decode.body import Polled
 from telemetry.decode.openconfig_counters import OpenConfigCounters
 
 QUIET_S = 0.25
-"""Silence after which an interval's samples are complete."""
+"""Silence after which the samples of an interval are complete."""
 RESUBSCRIBE_CHECK_S = 60.0
-"""How often the paths to subscribe to are computed again."""
+"""Interval at which the subscribed paths are computed again."""
 
 _log = logging.getLogger("ecntwin.counters")
 
@@ -119,9 +119,9 @@ class StreamedSource:
             raise
 
     async def _take_all(self, values: list[PathValue] | None) -> None:
-        """Adds these values and all that follow until the stream is quiet."""
+        """Adds ``values`` and all that follow until the stream is quiet."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._schedule.every_s / 2  # it may never be quiet
+        until_s = loop.time() + self._schedule.every_s / 2  # a stream may never be quiet
         while values is not None:
             for value in values:
                 self._counters.add(value)
@@ -129,7 +129,7 @@ class StreamedSource:
             values = await self._stream.next(QUIET_S) if loop.time() < until_s else None
 
     async def _first(self, patience_s: float) -> list[PathValue]:
-        """The next values; from a new stream where the old one is silent and its objects are gone."""
+        """The next values; reopens a stream that is silent because its objects are gone."""
         values = await self._stream.next(patience_s)
         if values is None and await self._subscribed():
             values = await self._stream.next(patience_s)

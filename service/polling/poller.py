@@ -96,7 +96,7 @@ class PolledSource:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._due_after_s if self._due_s is None else self._due_s
         await asyncio.sleep(max(0.0, due_s - loop.time()))
-        # From when it was due, so that the pace holds; missed polls are not made up for.
+        # Counted from when it was due, so that the pace holds; missed polls are not caught up.
         self._due_s = max(due_s + self._schedule.every_s, loop.time())
         async with self._schedule.slots:
             return await self._poll()
@@ -111,7 +111,7 @@ class PolledSource:
 
     async def _poll(self) -> Polled:
         if self._reading is not None and not self._reading.done():
-            raise self._late()  # the last poll's thread still runs
+            raise self._late()  # the thread of the last poll still runs
         loop, timeout_s = asyncio.get_running_loop(), self._device.timeout_s
         self._reading = loop.run_in_executor(self._schedule.threads, self._reader.read)
         if not (await asyncio.wait({self._reading}, timeout=timeout_s))[0]:
@@ -131,7 +131,7 @@ class PolledSource:
 
 @dataclass(slots=True)
 class _SwitchStatus:
-    """When a switch's counters last came (monotonic seconds), failures since, and what was logged."""
+    """When a switch's counters last arrived (monotonic seconds), failures since then, and what was logged."""
 
     at_s: float | None = None
     failures: int = 0
@@ -178,11 +178,11 @@ class CounterPolling:
 
     @property
     def failing(self) -> Mapping[str, str]:
-        """The switches whose counters cannot be read, each with the reason that its failures count under."""
+        """The switches whose counters cannot be read, with the failure's reason label."""
         return {switch: status.reason for switch, status in self._status.items() if status.reason is not None}
 
     def age_s(self, switch: str) -> float | None:
-        """Seconds since that switch's counters last came; None before the first, or if not followed."""
+        """Seconds since that switch's counters last arrived; None before the first, or if not polled."""
         status = self._status.get(switch)
         return None if status is None or status.at_s is None else self._clock_s() - status.at_s
 
@@ -198,7 +198,7 @@ class CounterPolling:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         closed = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
         for source, error in zip(self._sources, closed, strict=True):
-            if isinstance(error, Exception):  # all others are closed all the same
+            if isinstance(error, Exception):  # the other sources are closed all the same
                 _log.error("the connection to switch %s could not be closed", source.switch, exc_info=error)
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -222,7 +222,7 @@ class CounterPolling:
             raise NoCountersError(
                 f"switch {source.switch!r} ({source.adapter})",
                 "no usable counter" + "".join(f"; {note}" for note in polled.notes),
-                "the switch counts on its ports and queues",
+                "the switch must have counters of its ports and queues",
                 "turn its counters on",
             )
         kept, given = await self._counters.add(polled.samples), len(polled.samples)
@@ -283,7 +283,7 @@ def counter_polling(
     metrics: Metrics,
     clock_s: Callable[[], float],
 ) -> CounterPolling:
-    """Follows the counters of these switches, spread evenly over an interval; of none if polling is off."""
+    """The poller of these switches, spread evenly over an interval; it polls none if polling is off."""
     followed = [device for device in devices if settings.poll and device.platform in _PLATFORMS]
     threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-poll") if followed else None
     sources: list[CounterSource] = []

@@ -34,7 +34,7 @@ from telemetry.decode.sonic_counters import (
 )
 
 _ROW = "COUNTERS:"
-_TRIES = 5  # the first poll reads ports, then their queues, then the rows
+_TRIES = 5  # the first poll reads the names of ports, then of their queues, then the rows
 _NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
 
 
@@ -110,7 +110,7 @@ class SonicReader:
 
 
 def no_ports(device: Device) -> NoCountersError:
-    """The switch names none of the ports that the inventory wants."""
+    """The error for a switch that names none of the ports in the inventory."""
     return NoCountersError(
         device.where,
         f"no port in {PORT_NAMES}" + (f" that matches {', '.join(device.ports)}" if device.ports else ""),
@@ -120,7 +120,7 @@ def no_ports(device: Device) -> NoCountersError:
 
 
 def _queue_names(ports: Iterable[str], queues: Iterable[int]) -> list[str]:
-    """Never empty: redis refuses a command without fields."""
+    """Fields to read, never none: redis refuses a command without fields."""
     return [f"{port}:{queue}" for port, queue in product(ports, queues)] or [""]
 
 

@@ -1,1 +1,1 @@
-"""Rollouts in the service: their journal, their telemetry, and what runs the state machine."""
+"""Rollouts in the service: their plans, telemetry and notifications, and what runs the state machine."""

@@ -53,7 +53,9 @@ class Rollouts:
         return self._runner.freeze
 
     def newest(self, limit: int, *, before: str | None = None) -> list[Rollout]:
-        """Of all, or of those older than the one with id ``before``; raises ``NotFoundError`` for that."""
+        """All rollouts, newest first, or those older than the one with id ``before``; raises
+        ``NotFoundError`` for an unknown id.
+        """
         found = list(reversed(self._rollouts.values()))
         begin = 0 if before is None else found.index(self.get(before)) + 1
         return found[begin : begin + limit]
@@ -92,7 +94,7 @@ class Rollouts:
         return None
 
     def held(self, switches: Iterable[str]) -> tuple[str, str] | None:
-        """Why no rollout may start on these switches now, and what to do about it; None: one may."""
+        """Why no rollout may start on these switches now, and the remedy; None: one may."""
         if self.freeze.frozen:
             return self.freeze.unknown or f"switches are frozen by {self.freeze.by}", "thaw them first"
         if (other := self.active_on(switches)) is not None:
@@ -118,7 +120,7 @@ class Rollouts:
             at_s = self.now_s()
             first, approved = Proposed(at_s=at_s, plan=plan), Approved(at_s=at_s, by=by, checks=True)
             rollout = Rollout(begin(first), [first])
-            # Before anything is awaited: no other rollout may start on these switches.
+            # Checked before anything is awaited: no other rollout may start on these switches.
             self._rollouts[plan.id] = rollout
             async with rollout.recording:
                 try:
@@ -146,7 +148,7 @@ class Rollouts:
             later = False
             for other in self._rollouts.values():
                 if later and other.state.phase is not Phase.ROLLED_BACK:
-                    # A dry run that has ended has set nothing; an active one has staged what runs now.
+                    # A dry run that has ended set nothing; an active one has staged what runs now.
                     about = other.state.plan.written if other.state.phase.ended else other.state.plan.switches
                     shared = set(about).intersection(rollout.state.plan.switches)
                     if shared:
@@ -170,7 +172,7 @@ class Rollouts:
         """
         at_s = self.now_s()
         if frozen:
-            self._runner.last_freeze = Freeze(frozen, by, at_s)  # now: what has not started does not start
+            self._runner.last_freeze = Freeze(frozen, by, at_s)  # at once: no further step starts
         document = json.dumps({"frozen": frozen, "by": by}).encode()
         try:
             await self._journal.append(FREEZE, at_s, document)
@@ -192,15 +194,18 @@ class Rollouts:
         return self.freeze
 
     def was_read(self, reading: Reading) -> None:
-        """A switch was read: if it does not run what an active rollout set on it, that one is rolled back."""
+        """Handles a reading: a switch that does not run what an active rollout set on it has that rollout
+        rolled back.
+        """
         if (rollout := self.active_on([reading.switch])) is not None:
             self._runner.was_read(rollout, reading)
 
     @uncancelled
     async def adopt(self, switch: str, by: str) -> Watermark | None:
-        """Accepts what a switch runs, wherever it was set; None where its queues differ, and then nothing is
-        expected of it. Raises ``UnknownSwitchError``, and ``UnavailableError`` where the switch does not
-        answer or the journal cannot be written.
+        """Accepts what a switch runs, wherever it was set; returns it.
+
+        None where its queues differ: then nothing is expected of it. Raises ``UnknownSwitchError``, and
+        ``UnavailableError`` where the switch does not answer or the journal cannot be written.
         """
         async with self._deciding:
             self.check_journal_read()
@@ -227,7 +232,7 @@ class Rollouts:
 
     def _replayed(self, entries: Iterable[JournalEntry]) -> dict[str, float]:
         """Applies all entries; returns the active rollouts, and for how many seconds each was not run."""
-        decided = self._runner.last_freeze  # set before the journal could be read: newer than any entry
+        decided = self._runner.last_freeze  # set before the journal could be read, so newer than any entry
         for entry in entries:
             try:
                 self._restore(entry)
@@ -242,7 +247,7 @@ class Rollouts:
             self._runner.last_freeze = decided
         self._journal.known = True
         for rollout in [one for one in self._rollouts.values() if one.state.phase is Phase.PROPOSED]:
-            del self._rollouts[rollout.id]  # not approved yet, and nothing was touched
+            del self._rollouts[rollout.id]  # not approved yet, so no switch was touched
             self._forgotten.append(rollout.id)
         self._clock.set()
         now_s = self._clock.now_s()
@@ -264,7 +269,9 @@ class Rollouts:
         self._runner.run(rollout)
 
     def check_journal_read(self) -> None:
-        """Raises ``UnavailableError`` until it is known what an earlier service left to finish."""
+        """Raises ``UnavailableError`` while the journal is unread: an earlier service may have left a rollout
+        to finish.
+        """
         if not self._journal.known:
             raise UnavailableError(
                 "rollout",
@@ -285,7 +292,7 @@ class Rollouts:
 
     async def stop(self, grace_s: float) -> None:
         """Lets running steps end; the next start resumes the rollouts from the journal."""
-        async with AsyncExitStack() as ending:  # the last one first, whichever of them fail
+        async with AsyncExitStack() as ending:  # in reverse order, even if some fail
             ending.callback(self._journal.close)
             # The next service resumes these switches from the journal: no step may run after that.
             ending.push_async_callback(asyncio.to_thread, self._fleet.end_steps)
@@ -318,7 +325,7 @@ class Rollouts:
             self._fleet.set_watermarks.follow(rollout.state, event)
 
     async def _forget(self) -> None:
-        """Drops the oldest ended rollouts, from memory and from the journal."""
+        """Removes the oldest ended rollouts from memory and from the journal."""
         for rollout_id in [one.id for one in self._rollouts.values() if one.state.phase.ended]:
             if len(self._rollouts) <= self._keep:
                 break
@@ -326,7 +333,7 @@ class Rollouts:
             self._forgotten.append(rollout_id)
         if not self._forgotten:
             return
-        async with AsyncExitStack() as locks:  # no event may be on its way to the journal
+        async with AsyncExitStack() as locks:  # no event of it may still be on its way to the journal
             for rollout in self._rollouts.values():
                 if not rollout.state.phase.ended:
                     await locks.enter_async_context(rollout.recording)
@@ -344,4 +351,4 @@ def _longest_wait_s(state: RolloutState) -> float:
     """How long an active rollout may go without a journal entry."""
     limits = state.plan.limits
     waits_s = limits.patience_s + limits.unseen_s + state.plan.soak_s(state.stage)
-    return math.inf if state.frozen else waits_s  # frozen: not for the service to decide
+    return math.inf if state.frozen else waits_s  # frozen: the service waits for an operator

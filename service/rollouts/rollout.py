@@ -21,7 +21,7 @@ from twin.watermark import Watermark
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Whether switches may be set; ``by`` whom and when (seconds since 1970) that last changed, None: never.
+    """Whether switches may be set, who last changed that, and when (seconds since 1970; None: never).
 
     ``unknown`` says why earlier decisions could not be read yet; until then ``frozen`` is true.
     """
@@ -76,7 +76,7 @@ async def plan_of(
     the way. The canary is a leaf that is written, where there is one.
     """
     target = entry.staged or entry.watermark
-    first = set(written or runs)  # a canary that is not written shows nothing
+    first = set(written or runs)  # a canary that is not written would show nothing
     stages = stages_of(
         runs,
         canary=[name for name in settings.canary if name in first],
@@ -99,7 +99,7 @@ async def plan_of(
 
 
 def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: float = math.inf) -> Limits:
-    """When a rollout waits and rolls back under these settings; ``window_s`` is the telemetry window."""
+    """Guards and waiting times of a rollout by these settings; ``window_s`` is the telemetry window."""
     return Limits(
         soak_s=settings.soak_s,
         batch_soak_s=settings.batch_soak_s,
@@ -115,7 +115,7 @@ def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: flo
 
 
 def _predicted(before: Figures, ratio: float | None) -> Figures:
-    """The twin's ports are not telemetry's queues, so its prediction is applied as a ratio."""
+    """The twin's ports are not the queues that telemetry reports, so its prediction is applied as a ratio."""
     if ratio is None or before.queue_mean_bytes is None:
         return Figures()
     return Figures(queue_mean_bytes=before.queue_mean_bytes * ratio)

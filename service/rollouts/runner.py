@@ -1,4 +1,4 @@
-"""Runs rollouts: does what the state machine wants, and journals each event before it takes effect."""
+"""Runs rollouts: carries out the state machine's actions, and journals each event before it takes effect."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ UNREAD = (
     "the journal of rollouts could not be read since the service started: no switch is set, as while frozen; "
     "bring the database back, or look at what the service's log says of it"
 )
-STEP_SLACK = 1e-6  # a step of exactly the limit is within it
+STEP_SLACK = 1e-6  # allows for rounding at exactly the limit
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -95,7 +95,7 @@ def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
 
 
 def _check_not_changed_elsewhere(change: StagedChange, wanted: Watermark | None) -> None:
-    """Staging reads what runs; the reading an approval is based on may be older."""
+    """Checks that the switch still runs what the approval was based on: staging reads it anew."""
     if wanted is not None and change.ran != wanted:
         raise ConcurrentEditError(
             f"switch {change.switch!r}",
@@ -122,7 +122,7 @@ def _check_step(change: StagedChange, max_step: float | None) -> None:
 
 
 def uncancelled(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Runs to its end even if the caller is cancelled."""
+    """A decorator: the method runs to its end even if its caller is cancelled."""
 
     @wraps(method)
     async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -145,7 +145,7 @@ class SteadyClock:
         self.set()
 
     def set(self) -> None:
-        """Synchronises with the wall clock."""
+        """Sets the clock to the wall clock's time now."""
         self._ahead_s = self._wall_s() - self._clock_s()
 
     def now_s(self) -> float:
@@ -154,7 +154,8 @@ class SteadyClock:
 
 @dataclass
 class Runner:
-    """Runs at most ``at_once`` steps at a time; telemetry is measured every ``measure_every_s``.
+    """Carries out rollouts; at most ``at_once`` steps run at a time, telemetry is measured every
+    ``measure_every_s``.
 
     Use from one event loop only.
     """
@@ -174,14 +175,14 @@ class Runner:
 
     @property
     def freeze(self) -> Freeze:
-        """Whether switches may be set: not before the journal could be read, which may forbid it."""
+        """Whether switches may be set; they may not until the journal is read, as it may hold a freeze."""
         if self.journal.known:
             return self.last_freeze
         return replace(self.last_freeze, frozen=True, unknown=UNREAD)
 
     @uncancelled
     async def record(self, rollout: Rollout, event: Event, still: Callable[[], bool] = lambda: True) -> None:
-        """Journals an event, then applies it; neither where it is not ``still`` wanted."""
+        """Journals an event, then applies it; does neither if it is no longer wanted (``still``)."""
         async with rollout.recording:
             if not still():
                 return
@@ -202,7 +203,7 @@ class Runner:
         self.notify(rollout, before, event)
 
     def notify(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
-        """Notifies; a notifier that fails does not stop the rollout."""
+        """Notifies; an exception of a notifier does not stop the rollout."""
         try:
             self.notifier.event(rollout, before, event)
         except Exception:
@@ -210,7 +211,7 @@ class Runner:
 
     def _wanted(self, rollout: Rollout) -> tuple[Action, ...]:
         state = rollout.state
-        if self.freeze.frozen:  # whether or not that is in its journal yet
+        if self.freeze.frozen:  # whether or not the freeze is in its journal yet
             state = replace(state, frozen=True)
         return wanted(state, self.clock.now_s())
 
@@ -225,7 +226,7 @@ class Runner:
         )
 
     def was_read(self, rollout: Rollout, reading: Reading) -> None:
-        """One of its switches was read; if that differs from what was set, the rollout is rolled back."""
+        """Handles a reading of one of its switches: a difference from what was set rolls the rollout back."""
         if self._differs(rollout, reading) is None:
             rollout.differing.pop(reading.switch, None)
         else:
@@ -241,7 +242,7 @@ class Runner:
         return None if change.made_in(reading) else change
 
     async def _record_outside_events(self, rollout: Rollout) -> None:
-        """Freezes and foreign changes, before any further step."""
+        """Handles a freeze and changes by others, before any further step."""
         if rollout.state.frozen != self.freeze.frozen:
             await self.record_freeze(rollout)
         for reading in list(rollout.differing.values()):
@@ -250,7 +251,7 @@ class Runner:
             rollout.differing.pop(reading.switch, None)
 
     def run(self, rollout: Rollout) -> None:
-        """Starts or continues it in a task of its own."""
+        """Runs the rollout in a task of its own, unless one runs already."""
         if not self._stopping and (rollout.driver is None or rollout.driver.done()):
             rollout.driver = asyncio.create_task(self._run(rollout), name=f"rollout-{rollout.id}")
 
@@ -306,7 +307,7 @@ class Runner:
             if isinstance(action, Apply):
                 await self.record(rollout, Applying(at_s=self.clock.now_s(), switch=action.switch), still)
             if not still():
-                return  # it waited for its turn, and something else has happened
+                return  # it waited for its turn, and something else happened meanwhile
             if action.switch in rollout.state.plan.written and isinstance(action, Undo):
                 self.fleet.set_watermarks.put(action.switch, None)  # half of a change is no drift
             event = await self._timed(rollout, action, _STEPS[type(action)], still)
@@ -320,12 +321,12 @@ class Runner:
         async def runs(change: StagedChange) -> bool:
             async with self._room:
                 event = await self._timed(rollout, Verify(change.switch, change), "check", still)
-                if isinstance(event, Failed):  # at once: others may take long to answer
+                if isinstance(event, Failed):  # undone at once: others may take long to answer
                     await self.record(rollout, msgspec.structs.replace(event, step="check"), still)
                 return isinstance(event, Verified)
 
         found = await asyncio.gather(*(runs(change) for change in action.changes))
-        if all(found):  # else all are read again: some readings are older than the others' answers
+        if all(found):  # otherwise all are read again: some readings are older than the others' answers
             names = tuple(change.switch for change in action.changes)
             await self.record(rollout, Checked(at_s=self.clock.now_s(), switches=names), still)
 
@@ -341,10 +342,10 @@ class Runner:
     async def _event_of(
         self, action: SwitchAction, plan: RolloutPlan, still: Callable[[], bool]
     ) -> Event | None:
-        """Runs the step; never raises ``SwitchError``.
+        """Runs a step; a ``SwitchError`` becomes an event.
 
-        None where it was not ``still`` wanted once the switch was free: nothing was done. Where pushing was
-        turned off after the plan was made, it fails without touching a device.
+        None if the step was no longer wanted (``still``) once the switch was free: nothing was done. Where
+        pushing was turned off after the plan was made, it fails without touching a device.
         """
         name, step = action.switch, _STEPS[type(action)]
 
@@ -443,7 +444,7 @@ class Runner:
 
 
 def _repeats(state: RolloutState, event: Event) -> bool:
-    """Whether it leads to nothing but another try, which a restarted service begins with anyway."""
+    """Whether the event only leads to another try, with which a restarted service begins anyway."""
     if isinstance(event, Measured):
         return replace(advance(state, event), measured=state.measured) == state
     if isinstance(event, Failed) and event.switch in state.switches:

@@ -21,8 +21,9 @@ LATELY_NS = 60_000_000_000  # counters come every few seconds at best, whatever 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """When watching began: in the service's seconds, and by the devices' clocks (None before any report;
-    switches without counters are absent).
+    """When watching began: in the service's seconds, and by the devices' clocks.
+
+    ``None`` before any report; switches without counters are absent.
     """
 
     at_s: float
@@ -31,7 +32,9 @@ class Mark:
 
 
 class Watcher:
-    """Figures of switches from the service's telemetry. ``silence_s`` without a report is silence."""
+    """Telemetry of some switches, from the service's window and counters; ``silence_s`` without a report is
+    silence.
+    """
 
     def __init__(self, window: WindowOwner, counters: CounterOwner, *, silence_s: float) -> None:
         self._window = window
@@ -39,12 +42,12 @@ class Watcher:
         self._silence_s = silence_s
 
     async def mark(self, switches: Sequence[str]) -> Mark:
-        """Now, by the devices' clocks."""
+        """A mark at the current time of the devices' clocks."""
         at_s, state = self._window.now_s(), await self._state()
         return Mark(at_s, None if state is None else state.window_end_ns, await self._newest_ns(switches))
 
     async def lately(self, switches: Sequence[str]) -> Figures:
-        """The window now, and the counters over its length, or at least the last minute."""
+        """Figures of the window now, and of the counters over its length or at least the last minute."""
         state = await self._state()
         if state is None:
             return Figures()
@@ -54,13 +57,13 @@ class Watcher:
         return await self._figures(switches, state, since_ns)
 
     async def since(self, mark: Mark, switches: Sequence[str]) -> Figures:
-        """Since the mark. Queue and throughput are None until the whole window lies after it."""
+        """Figures since the mark. Queue and throughput are None until the whole window lies after it."""
         state = await self._state()
         after = state if state is not None and state.window_start_ns >= (mark.reports_ns or 0) else None
         return await self._figures(switches, after, mark.counters_ns)
 
     async def counted(self, switches: Sequence[str], mark: Mark | None = None) -> Figures:
-        """Counters alone, since the mark; without one over the last minute."""
+        """Figures of the counters alone, since the mark; without one over the last minute."""
         if mark is not None:
             return await self._figures(switches, None, mark.counters_ns)
         newest_ns = await self._newest_ns(switches)
@@ -69,8 +72,10 @@ class Watcher:
         )
 
     def silent(self, mark: Mark) -> str | None:
-        """A sentence where telemetry has stopped. Before the first report, silence counts from the mark: a
-        service that has just started has no sender yet.
+        """A sentence if telemetry has stopped, else None.
+
+        Before the first report, silence counts from the mark: a service that has just started has heard no
+        sender yet.
         """
         silent_s = self._window.silent_s(mark.at_s)
         if silent_s > self._silence_s:
@@ -99,8 +104,8 @@ class Watcher:
             throughput = sum(queue.throughput_bytes_per_s for queue in queues)
         ports = 0
         rates: dict[str, float] = {}
-        # Each by its own clock and over its own time: a silent or slow switch neither hides the others'
-        # counters nor inflates them.
+        # Each switch by its own clock and over its own time: a silent or slow switch neither hides the
+        # others' counters nor inflates them.
         for switch, newest_ns in (await self._newest_ns(switches)).items():
             if switch not in since_ns or newest_ns <= since_ns[switch]:
                 continue

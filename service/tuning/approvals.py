@@ -36,10 +36,10 @@ _log = logging.getLogger("ecntwin.rollouts")
 def hold_left_s(
     newest_first: Iterable[RolloutState], switches: Collection[str], *, now_s: float, hold_s: float
 ) -> float:
-    """Seconds until policy may change these switches; 0 or less: now.
+    """Seconds until policy may change these switches; 0 or less: it may now.
 
-    ``hold_s`` after a rollout on any of them was rolled back, doubled for each further one in a row, up to a
-    day: the twin would recommend the same again, and the switches would flap.
+    ``hold_s`` after a rollout on any of them was rolled back, doubled for each further rollback in a row, up
+    to a day: the twin would recommend the same again, and the switches would flap.
     """
     rolled_back: list[float] = []
     for state in newest_first:
@@ -51,7 +51,7 @@ def hold_left_s(
     if not rolled_back:
         return 0.0
     hold_s = min(hold_s * 2.0 ** min(len(rolled_back) - 1, 30), LONGEST_HOLD_S)
-    return min(rolled_back[0] + hold_s - now_s, hold_s)  # a clock that was set back holds no longer
+    return min(rolled_back[0] + hold_s - now_s, hold_s)  # a clock that was set back must not prolong the hold
 
 
 @dataclass(kw_only=True)
@@ -81,7 +81,7 @@ class Approvals:
         self.validity.deciding.add(entry.id)
         try:
             all_read = await self.fleet.refresh(entry.switches, from_now=True)
-            entry = self.store.pending(recommendation_id)  # a newer one may have superseded it meanwhile
+            entry = self.store.pending(recommendation_id)  # it may be superseded by now
             self.validity.check(entry, expected)
             if not all_read:
                 raise ConflictError(
@@ -92,7 +92,7 @@ class Approvals:
                 )
             plan = await self._plan(entry)
             entry = self.store.pending(recommendation_id)
-            self.validity.check(entry, expected)  # much may have happened meanwhile
+            self.validity.check(entry, expected)  # its state may have changed meanwhile
             rollout = await self.rollouts.start(plan, by)
             if alarm is not None:
                 entry = replace(entry, caution=f"Approved by {by} although {alarm}.")
@@ -119,10 +119,10 @@ class Approvals:
         return self._published(rejected)
 
     async def by_policy(self, entry: Entry) -> None:
-        """Approves a new round where the settings want that and nothing holds it back.
+        """Approves a new round by policy, if the settings allow that and nothing holds it back.
 
-        A critical alarm on its switches does, and for a while also the start of the service, which knows of
-        no alarm yet, and a rollout that was rolled back (``hold_left_s``).
+        A critical alarm on its switches holds it back; for a while so does the start of the service, when no
+        alarm is known yet, and a rollout that was rolled back (``hold_left_s``).
         """
         if not self.settings.rollout.auto or entry.status != "pending":
             return

@@ -22,7 +22,7 @@ NOTHING_STAGED = Cleared(None)
 
 
 class PushGate:
-    """``clock_s`` is monotonic seconds."""
+    """Judges whether a round's answer may be pushed yet; ``clock_s`` is monotonic seconds."""
 
     def __init__(self, settings: GateSettings, *, clock_s: Callable[[], float]) -> None:
         self._settings = settings
@@ -55,11 +55,11 @@ class PushGate:
         return Cleared(staged, found)
 
     def watermark_changed(self, *, age_s: float = 0.0) -> None:
-        """A device was set, so long ago; the next change waits until that has had time to show."""
+        """A device was set ``age_s`` seconds ago; the next change waits until that had time to show."""
         self._changed_at_s = self._clock_s() - age_s
 
     def cooling_left_s(self) -> float:
-        """Seconds until the last change has had time to show; 0: it has, or there was none."""
+        """Seconds until the last change has had time to show; 0 if it has, or if there was none."""
         if self._changed_at_s is None:
             return 0.0
         return max(self._changed_at_s + self._settings.cool_down_s - self._clock_s(), 0.0)

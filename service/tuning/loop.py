@@ -41,7 +41,7 @@ _log = logging.getLogger("ecntwin.tuning")
 
 
 class _StoppingError(Exception):
-    """Aborts a round because the service stops."""
+    """Aborts a round because the service is stopping."""
 
 
 @dataclass(kw_only=True)
@@ -100,8 +100,8 @@ class TuningLoop:
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
         self._round_task.add_done_callback(retrieve)
-        # A caller that is cancelled does not cancel the round. Nor does it wait for a round that the
-        # service's end cuts short.
+        # Cancelling the caller does not cancel the round. Nor does the caller wait for a round that the
+        # service's stop cuts short.
         stopping = asyncio.create_task(self._stopping.wait(), name="tuning-stopping")
         waited_for: set[asyncio.Task[Any]] = {self._round_task, stopping}
         try:
@@ -124,12 +124,12 @@ class TuningLoop:
                     continue
                 await self.run_now()
             except (TwinError, TelemetryError, ConflictError):
-                continue  # published, counted and logged where it happened
+                continue  # already published, counted and logged where it happened
             except Exception:
                 _log.exception("a round failed unexpectedly; the loop continues")
 
     async def _until_due(self) -> None:
-        """Waits for a period, or until traffic is another than rounds have seen."""
+        """Waits for a period, or until traffic differs from what rounds have seen."""
         n_looks = max(1, math.ceil(self.period_s / self.look_every_s))
         for left in reversed(range(n_looks)):
             with suppress(TimeoutError):
@@ -175,7 +175,7 @@ class TuningLoop:
             loop = asyncio.get_running_loop()
             changed = self.moments.saw(state, self.clock_s())
             past = self.rollouts.past()
-            # What was recommended for other traffic is no reason to recommend it for this.
+            # A recommendation made for other traffic does not count as the standing one.
             standing = None if changed else self.store.standing(self._rolling(past))
             result = await loop.run_in_executor(
                 self._thread,
@@ -195,7 +195,7 @@ class TuningLoop:
         except Exception as error:
             if (what := what_did_not_fit(error)) is not None:
                 short = _short_of_memory(what)
-                short.__cause__ = error  # the log shows its trace
+                short.__cause__ = error  # so that the log shows its traceback
                 self._failed(short)
                 raise short from error
             self._failed(error)
@@ -219,7 +219,7 @@ class TuningLoop:
         return self.store.get(entry.id)
 
     def _rolling(self, past: Collection[str]) -> frozenset[str]:
-        """What rollouts set that are not ``past``, as ids of recommendations."""
+        """Recommendation ids of rollouts that are not ``past``."""
         every = self.rollouts.newest(len(self.rollouts))
         return frozenset(one.state.plan.recommendation for one in every if one.id not in past)
 
@@ -281,7 +281,9 @@ class TuningLoop:
         self.events.publish("round", {"stage": stage, **more})
 
     def _progress(self, loop: asyncio.AbstractEventLoop) -> Callable[[Progress], None]:
-        """Publishes progress from the round's thread a few times a second; raises where the service stops."""
+        """Publishes progress from the round's thread a few times a second; raises when the service is
+        stopping.
+        """
         published_s = -math.inf
 
         def report(step: Progress) -> None:

@@ -31,7 +31,7 @@ PRUNE_EVERY = 50
 MOST_WAITING = 100
 NS_PER_DAY = 86_400 * 1_000_000_000
 
-_ENTRY = TypeAdapter(Entry)  # unknown keys are ignored: rows of other versions stay readable
+_ENTRY = TypeAdapter(Entry)  # unknown keys are ignored, so that rows of other versions stay readable
 _DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "ran"}
 _STANDING = {
     *("status", "support", "staged", "holds", "decided_by", "decided_ns", "caution", "rollout", "pushed"),
@@ -148,7 +148,7 @@ def _standing(entry: Entry) -> str:
     return _ENTRY.dump_json(entry, include=_STANDING).decode()
 
 
-PENDING_FOR_NS = 3_600 * 1_000_000_000  # one that waited longer than this over a restart is outdated
+PENDING_FOR_NS = 3_600 * 1_000_000_000  # one that waited longer than this across a restart is outdated
 STABILITY_OVER_NS = 3_600 * 1_000_000_000
 _CANNOT_TELL = (VerdictKind.UNCALIBRATED, VerdictKind.UNCONGESTED)
 
@@ -226,7 +226,7 @@ class RecommendationStore:
             )
             self._saved.save(entry)
         else:
-            entry = replace(rolled_out, support=support)  # the rest stays as it was approved
+            entry = replace(rolled_out, support=support)  # the rest stays as approved
             self._saved.save_standing(entry)
         if answer.verdict.kind not in _CANNOT_TELL:
             for other in list(self._entries.values()):
@@ -238,8 +238,8 @@ class RecommendationStore:
         return entry
 
     def standing(self, rolling: Collection[str] = ()) -> Entry | None:
-        """The one that stays until another answer is surely better: the pending recommendation, else that of
-        ``rolling`` which is being rolled out.
+        """The recommendation that stays until another answer is surely better: the pending one, else the one
+        of ``rolling`` being rolled out.
         """
         newest_first = list(reversed(self._entries.values()))
         pending = (one for one in newest_first if one.status == "pending")
@@ -247,7 +247,7 @@ class RecommendationStore:
         return next(pending, None) or next(approved, None)
 
     def _rolled_out(self, answer: Recommendation, rolling: Collection[str]) -> Entry | None:
-        """That of ``rolling`` which was approved, and which ``answer`` gives again."""
+        """The approved recommendation among ``rolling`` that ``answer`` repeats."""
         given = answer.incumbent, answer.watermark
         for one in reversed(self._entries.values()):
             if one.id in rolling and one.status == "approved" and (one.incumbent, one.watermark) == given:
@@ -255,7 +255,7 @@ class RecommendationStore:
         return None
 
     def _agreeing(self, answer: Recommendation) -> Entry | None:
-        """The newest entry, or the pending one, if ``answer`` says the same and nobody decided about it."""
+        """The newest entry, or the pending one, if ``answer`` repeats it and it is undecided."""
         newest = next(reversed(self._entries.values()), None) if self._entries else None
         found = self.standing() if answer.changes else newest
         if found is None or found.status not in ("pending", "kept"):
@@ -264,7 +264,7 @@ class RecommendationStore:
         return found if same and (found.status == "pending") == answer.changes else None
 
     def restore(self, saved: Iterable[Entry]) -> None:
-        """Puts entries of an earlier service, newest first, before this one's; memory wins over ``saved``.
+        """Inserts entries of earlier services, newest first, before this one's; memory wins over ``saved``.
 
         A pending one is superseded where this service has its own, and expires if it is over an hour old.
         """
@@ -274,7 +274,7 @@ class RecommendationStore:
         self._entries.clear()
         for entry in reversed(before):
             self._entries[entry.id] = entry
-            # Numbers continue, so that no two ids of one second are the same.
+            # Numbers continue, so that two ids made in the same second differ.
             self._count = max(self._count, _number(entry.id))
             if entry.status == "pending" and own:
                 self.update(replace(entry, status="superseded"))
@@ -330,17 +330,17 @@ class RecommendationStore:
         return found or self.get(entry_id)
 
     async def total(self) -> int:
-        """How many there are; without the database those in memory."""
+        """Number of recommendations; without the database the number in memory."""
         try:
             return max(len(self), await self._saved.count())
         except UnavailableError:
             return len(self)
 
     def current(self) -> Entry:
-        """The newest pending or approved change, else the newest round; one that has expired while it was the
-        newest, so that its reason is seen.
+        """The newest pending or approved change, else the newest round.
 
-        Raises ``NotFoundError`` before the first round.
+        Also one that expired while it was the newest, so that its reason is seen. Raises ``NotFoundError``
+        before the first round.
         """
         newest_first = self.newest(len(self._entries))
         for entry in newest_first:
@@ -370,11 +370,11 @@ class RecommendationStore:
         return entry
 
     def expire(self, entry: Entry, reason: str) -> Entry:
-        """Ends a pending one, of which ``reason`` says in a sentence why it is no longer good."""
+        """Expires a pending one; ``reason`` is a sentence on why it is no longer valid."""
         return self.update(replace(entry, status="expired", expired=reason, expired_ns=self._clock_ns()))
 
     def decide(self, entry: Entry, status: Decision, by: str) -> Entry:
-        """Records a decision; returns the entry as it is now."""
+        """Records a decision; returns the updated entry."""
         return self.update(self.decided(entry, status, by))
 
     def decided(self, entry: Entry, status: Decision, by: str) -> Entry:
@@ -397,7 +397,7 @@ class RecommendationStore:
             )
 
     def caution(self, entry: Entry, why: str) -> None:
-        """Notes a sentence on why policy does not approve it."""
+        """Stores a sentence on why policy does not approve it."""
         if (found := self.find(entry.id)) is not None:
             self.update(replace(found, caution=why))
 
@@ -406,7 +406,7 @@ class RecommendationStore:
             self.update(found.with_rollout(rollout))
 
     def update(self, entry: Entry) -> Entry:
-        """Saves a changed entry, even one that memory has dropped meanwhile."""
+        """Saves a changed entry, even one that is no longer in memory."""
         if entry.id in self._entries:
             self._entries[entry.id] = entry
         self._saved.save_standing(entry)
@@ -418,7 +418,7 @@ class RecommendationStore:
 
 
 def _last_ns(entry: Entry) -> int:
-    """When a round last gave it."""
+    """When a round last repeated it."""
     return entry.support.last_ns if entry.support else entry.created_ns
 
 

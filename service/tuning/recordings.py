@@ -58,8 +58,9 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
-    """From a topology or scenario file; ``dcqcn`` overrides the scenario's. Queue figures of a scenario that
-    names its ``monitored_ports`` are those ports'.
+    """The fabric of a topology or scenario file; ``dcqcn`` overrides the scenario's.
+
+    If a scenario names its ``monitored_ports``, queue figures are of those ports.
     """
     document = read_json(path, "topology")
     if not isinstance(document, dict) or "topology" not in document:
@@ -133,7 +134,9 @@ def _none_usable(reports: Path, problems: Sequence[ReportProblem]) -> InputError
 
 
 def with_candidates(ask: Ask, candidates: int | None) -> Ask:
-    """With a budget of ``candidates``, of which at most a quarter are the second draw's."""
+    """The search settings for ``candidates`` runs in all, of which at most a quarter belong to the second
+    draw.
+    """
     if candidates is None:
         return ask
     narrowed = min(ask.search.narrowed, candidates // 4)

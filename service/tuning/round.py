@@ -182,7 +182,7 @@ def run_round(
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
     search = ask.search
-    if found.failure is not None:  # for the incumbent's figures alone: nothing else will be recommended
+    if found.failure is not None:  # only the incumbent's figures are needed: nothing else will be recommended
         search = replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
     enter("propose")
     answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)

@@ -34,7 +34,7 @@ _log = logging.getLogger("ecntwin.tuning")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A sentence on what an approval has to wait for, and until when (ns since 1970, None: unknown)."""
+    """A reason that blocks approvals, and until when (nanoseconds since 1970; None: unknown)."""
 
     reason: str
     remedy: str
@@ -57,9 +57,9 @@ ANYTHING = Expected()
 
 
 def etag_of(entry: Entry) -> str:
-    """What an approval's ``If-Match`` must name: the id, and the incumbent it was made for.
+    """The tag that an approval's ``If-Match`` must name: the id, and the incumbent it was made for.
 
-    Entity tags of the document begin with it: what stands behind it may grow until the approval.
+    Entity tags of the document begin with it: the rounds behind a recommendation may grow until the approval.
     """
     mark = entry.incumbent
     return f'"{entry.id}.{mark.kmin_bytes}-{mark.kmax_bytes}-{mark.pmax!r}"'
@@ -92,9 +92,7 @@ class Validity:
             await asyncio.sleep(REVIEW_EVERY_S)
 
     def review(self) -> None:
-        """Expires the pending ones that are outdated, and publishes what newly blocks the others, or does no
-        longer.
-        """
+        """Expires outdated pending ones, and publishes what newly blocks the others, or no longer does."""
         told: dict[str, list[str]] = {}
         for entry in self.store.newest(len(self.store)):
             if entry.status != "pending" or entry.id in self.deciding:
@@ -109,7 +107,7 @@ class Validity:
         self._told = told
 
     def blocks(self, entry: Entry) -> tuple[Block, ...]:
-        """What an approval of a pending one waits for; gates and drift only where devices are written."""
+        """What blocks the approval of a pending one; gates and drift count only where devices are written."""
         return tuple(self._blocks(entry)) if entry.status == "pending" else ()
 
     def check(self, entry: Entry, expected: Expected = ANYTHING) -> None:
@@ -132,7 +130,7 @@ class Validity:
             )
         if (reason := self._outdated(entry)) is not None:
             self._expire(entry, reason)
-            self.store.pending(entry.id)  # raises with that reason
+            self.store.pending(entry.id)  # raises with the reason for its status
         if blocks := self.blocks(entry):
             reasons = " ".join(block.reason for block in blocks).removesuffix(".")
             raise ConflictError(
@@ -161,7 +159,7 @@ class Validity:
     def document(
         self, entry: Entry, *, candidates: bool = True, trajectories: bool = True
     ) -> RecommendationDocument:
-        """As HTTP answers it now, with what blocks it."""
+        """The document as HTTP returns it now, with what blocks it."""
         pending = entry.status == "pending"
         cooling = self._cooling() if pending else None
         return entry.document(
@@ -177,7 +175,7 @@ class Validity:
         )
 
     def _outdated(self, entry: Entry) -> str | None:
-        """Why the advice is wrong now, as a sentence; None where it is as good as it was."""
+        """A sentence on why the advice is outdated; None if it is still valid."""
         changed = {
             name: runs
             for name in entry.switches
@@ -250,7 +248,7 @@ class Validity:
 
 
 def _ran(entry: Entry, switch: str) -> Watermark:
-    """What a switch ran when the recommendation was made."""
+    """The watermark a switch ran when the recommendation was made."""
     return entry.ran.get(switch, entry.incumbent)
 
 

@@ -51,7 +51,7 @@ class Wanted:
 
     @property
     def n_runs(self) -> int:
-        """At most so many runs of the engine."""
+        """Upper bound of engine runs."""
         return len(self.tried) * (2 if self.trajectories else 1)
 
 
@@ -111,7 +111,7 @@ def what_if(
 def _scores(
     scenario: Scenario, predictions: Sequence[Prediction], search: SearchSettings
 ) -> list[dict[str, Any]]:
-    """The scores of each prediction, gains over the first; null for failed runs."""
+    """The scores of each prediction, with gains over the first; null for failed runs."""
     now = predictions[0]
     share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
     gains = [gain_over(now, one, search.policy, share) for one in predictions]

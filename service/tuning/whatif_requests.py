@@ -33,7 +33,7 @@ class _GoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """A scenario to predict on; ``taken_s`` is the time of its state, None for a scenario in the request."""
+    """A scenario to predict on; ``taken_s`` is the time of its state, None if it came in the request."""
 
     scenario: Scenario
     incumbent: Watermark | None
@@ -78,7 +78,7 @@ class WhatIfRequests:
         few = len(watermarks) < SIDE_BY_SIDE and asked.engine not in ONE_BY_ONE and asked.scenario is None
         lane = self._quick if few else self._many
         async with lane.turn:
-            # Only now: a request that waited gets the window as it is at its turn.
+            # Read only now: a request that had to wait gets the window as it is at its turn.
             problem = await self._problem(asked)
             wanted = Wanted(
                 watermarks,
@@ -98,7 +98,7 @@ class WhatIfRequests:
         self.quick.close()
 
     async def _run(self, scenario: Scenario, wanted: Wanted, workers: Workers) -> WhatIfDocument:
-        """In a thread. A cancellation ends it at its next batch; the lane stays taken until then."""
+        """Runs in a thread. A cancelled request ends at its next batch; the lane stays taken until then."""
         loop, gone = asyncio.get_running_loop(), threading.Event()
 
         def report(step: Progress) -> None:
@@ -136,7 +136,7 @@ class WhatIfRequests:
         return _Problem(await self._scenario_of(state, running, replay_s), running, taken_s)
 
     async def _state_of(self, max_age_s: float) -> tuple[float, NetworkState]:
-        """The state and when it was taken: that of the last request, while no older than ``max_age_s``."""
+        """The state and when it was taken; the last request's, while no older than ``max_age_s``."""
         now_s = self.clock_s()
         if self._state is None or now_s - self._state[0] >= max_age_s:
             self._state = now_s, await self.window.state()

@@ -12,7 +12,7 @@ from twin.workers.pool import Workers, make_workers
 
 _log = logging.getLogger("ecntwin.search")
 
-# Dask gives these a handler and a format of their own.
+# loggers to which Dask attaches its own handler and format
 _LOGGERS_OF_DASK = (
     "bokeh",
     "distributed",
@@ -53,7 +53,7 @@ def _dask_workers(search: SearchSection) -> Workers:
         tls = TlsFiles(search.dask_ca, search.dask_certificate, search.dask_key)
         try:
             tls.check()
-        except OSError as error:  # of ssl, too
+        except OSError as error:  # ssl.SSLError included
             raise SettingsError(
                 "settings search.dask_ca, dask_certificate, dask_key",
                 str(error),

@@ -88,7 +88,7 @@ def _bytes(chunk: Chunk) -> int:
     return sum(map(len, chunk.payloads))
 
 
-# Datagrams gather in the kernel between reads: every wake-up of this thread pauses one that computes.
+# Datagrams gather in the kernel between reads: every wake-up of this thread interrupts one that computes.
 READ_EVERY_S = 0.002
 _READS_A_SOCKET = 8
 
@@ -154,7 +154,7 @@ class Receiver:
         while not self._stopping.is_set():
             try:
                 read = sum(map(self._read, self.sockets))
-            except Exception:  # the thread must survive
+            except Exception:  # an error must not end this thread
                 _log.exception("a UDP socket cannot be read; retrying")
                 read = 0
                 self._stopping.wait(1.0)
@@ -189,7 +189,7 @@ class Receiver:
 
 DATAGRAMS_AT_ONCE = 16_384
 COUNT_EVERY_S = 1.0
-GATHER_S = 0.025  # datagrams of this long are decoded together, at a fraction of the cost
+GATHER_S = 0.025  # datagrams of this long a time are decoded together, at a fraction of the cost
 
 Decode = Callable[[Sequence[bytes], NDArray[np.int64], Sequence[str]], Decoded]
 """``BinaryReports.decode``: payloads, when each was received, and its source address."""
@@ -300,7 +300,7 @@ class UdpListener:
         self.taken += len(chunk.payloads)
 
     def _publish(self) -> None:
-        """Adds what was counted since the last call to the metrics."""
+        """Adds the counts since the last call to the metrics."""
         now, before = self.counts, self._published
         self._published = now
         self.metrics.received.inc(now.received - before.received)

@@ -40,7 +40,7 @@ class AllowedSenders:
         self._name = lru_cache(_MOST_CACHED)(self._checked)
 
     def named(self, addresses: bytes, width: int) -> list[str | None]:
-        """The text of each raw address of ``width`` bytes (4 or 16); None for one that may not send."""
+        """By raw address of ``width`` bytes (4 or 16), its text; None if it may not send."""
         first = addresses[:width]
         count = len(addresses) // width
         if addresses == first * count:
@@ -48,12 +48,12 @@ class AllowedSenders:
         return [self._name(addresses[at : at + width]) for at in range(0, len(addresses), width)]
 
     def name(self, text: str) -> str | None:
-        """The same for one address given as text."""
+        """Like ``named``, for one address given as text."""
         return self._name(ipaddress.ip_address(text.partition("%")[0]).packed)
 
     def _checked(self, raw: bytes) -> str | None:
         address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(raw)
-        if address.version == 6 and address.ipv4_mapped is not None:  # a socket for both versions
+        if address.version == 6 and address.ipv4_mapped is not None:  # a socket that takes both IP versions
             address = address.ipv4_mapped
         return str(address) if any(address in network for network in self._allowed) else None
 
@@ -95,7 +95,7 @@ def opened(
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.bind(address)
             address = made.getsockname()
-            if _LINUX:  # the kernel's time of receipt: datagrams may be read late
+            if _LINUX:  # the kernel's receive time, as datagrams may be read late
                 made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             granted = granted_bytes(made, buffer_bytes)
     except OSError as error:

@@ -1,1 +1,1 @@
-"""How databases of earlier versions become ones of this; a migration that was released is never changed."""
+"""Migrations of databases written by earlier versions; a released migration is never changed."""

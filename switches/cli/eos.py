@@ -34,14 +34,14 @@ _TIMER = "pendingCommitTimer"
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Configuration sessions by name, and the one whose commit waits for its confirmation."""
+    """Configuration sessions by name, and the one whose commit waits for confirmation."""
 
     states: Mapping[str, str]
     waiting: str | None
 
 
 class EapiSession:
-    """eAPI calls to one switch; a list of commands ends at the first one refused."""
+    """eAPI calls to one switch; a list of commands stops at the first one refused."""
 
     def __init__(self, device: Device, *, transport: httpx.BaseTransport | None = None) -> None:
         self._device = device
@@ -182,7 +182,8 @@ class EosAdapter(WredLineAdapter):
         sessions = self._ours(change, self._session.sessions())
         now = self.read()
         if sessions.waiting is not None and not change.explains(now):
-            # Aborting it, like its timer, would restore the whole configuration over what they have set.
+            # Aborting the session, like its timer, would restore the whole configuration over what others
+            # have set.
             self._session.run([f"configure session {sessions.waiting} commit"])
         else:
             self._discard(change)
@@ -247,7 +248,7 @@ class EosAdapter(WredLineAdapter):
     def _commit(
         self, change: StagedChange, lines: Sequence[tuple[tuple[str, ...], str]], commit: str
     ) -> None:
-        """Writes the lines in a new session: an older one would restore its own copy of the configuration."""
+        """Writes the lines in a new session: an existing one would restore its copy of the configuration."""
         sessions = self._session.sessions()
         if sessions.waiting is not None:
             received = f"configuration session {sessions.waiting} waits for its confirmation"
@@ -265,7 +266,9 @@ class EosAdapter(WredLineAdapter):
             raise
 
     def _discard(self, change: StagedChange) -> bool:
-        """Aborts every open session of this change, a waiting commit too; whether there was any."""
+        """Aborts every open session of this change, also one whose commit waits; returns whether there was
+        any.
+        """
         sessions = self._ours(change, self._session.sessions())
         open_ones = [name for name, state in sessions.states.items() if state == "pending"]
         found = {*open_ones, sessions.waiting} - {None}
@@ -274,7 +277,7 @@ class EosAdapter(WredLineAdapter):
         return bool(found)
 
     def _ours(self, change: StagedChange, sessions: Sessions) -> Sessions:
-        """Sessions of this change: its name, and that with a number after a retry."""
+        """Sessions of this change: those of its name, and of its name with a number after a retry."""
         mine = re.compile(rf"{re.escape(name_of(change.id))}(\.\d+)?")
         states = {name: state for name, state in sessions.states.items() if mine.fullmatch(name)}
         waiting = sessions.waiting

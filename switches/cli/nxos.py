@@ -31,7 +31,7 @@ class NxapiSession:
         self._http = HttpSession(device, base_url_of(device), auth=DeviceAuth(device), transport=transport)
 
     def show(self, command: str) -> str:
-        """The output of a command, or of one that only acts, such as ``checkpoint``."""
+        """The output of an exec command, such as ``show`` or ``checkpoint``."""
         found = self._outputs("cli_show_ascii", command)[0].get("body")
         return found if isinstance(found, str) else ""
 
@@ -150,7 +150,7 @@ class NxosAdapter(WredLineAdapter):
         now = self._now(spots)
         if not change.undone_in(now):
             check_undo_allowed(change, now, self._device.where)
-            # Not the checkpoint: it would take back everything that anybody has configured since.
+            # The checkpoint is not used: it would also revert what others have configured since.
             self._write(undoing(change, spots, self._device.where))
             self._check_undone(change)
         self._end(change)

@@ -38,7 +38,7 @@ def sections(text: str) -> Section:
 
 
 def below(section: Mapping[str, Section], starts: str) -> Iterable[tuple[str, Section]]:
-    """For each line that starts so: its rest, and the lines below it."""
+    """For each line that begins with ``start``: its rest, and the lines nested below it."""
     for line, inner in section.items():
         if line.startswith(starts):
             yield line.removeprefix(starts).strip(), inner
@@ -61,7 +61,7 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A queue's place in the configuration: the lines above it, and its watermark now."""
+    """The place of a queue's line in the configuration: the lines above it, and its watermark now."""
 
     path: tuple[str, ...]
     place: str
@@ -76,7 +76,7 @@ class Spot:
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """What another process needs to restore a spot."""
+    """A spot as recorded, from which another process can restore it."""
 
     path: list[str]
     place: str
@@ -110,7 +110,7 @@ class WredLineAdapter(DeviceAdapter):
 
     @abstractmethod
     def _make(self, change: StagedChange, spots: list[Spot]) -> None:
-        """Writes the lines of ``_lines_of``."""
+        """Writes the lines returned by ``_lines_of``."""
 
     def read(self) -> Reading:
         return self._now(self._spots())
@@ -172,7 +172,7 @@ class WredLineAdapter(DeviceAdapter):
 
 
 def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tuple[tuple[str, ...], str]]:
-    """The line to write for each queue that lacks its old one, with its place: that, or ``no`` with the new
+    """The line for each queue that lacks its old one, with its place: the old line, or ``no`` and the new
     one.
     """
     now = {(one.place, one.queue): one.line for one in spots}

@@ -25,7 +25,7 @@ from switches.transport.gnmi_messages import GnmiPath, tree_of
 from switches.units import to_device
 from twin.watermark import Watermark
 
-PORT = 9339  # IANA's for gNMI
+PORT = 9339  # port assigned by IANA to gNMI
 
 
 class OpenConfigOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,7 +41,7 @@ class OpenConfigOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The answer to one Get, and what the queues run."""
+    """The response to one Get, and what the queues run."""
 
     qos: Qos
     reading: Reading
@@ -164,7 +164,7 @@ class OpenConfigAdapter(ConfigAdapter):
         unused = [name for name in candidates if name in qos.profiles and not qos.users(name)]
         unused = [name for name in unused if name not in qos.other_users]
         if unused:
-            # What is left over marks nothing, and the switch may have a reason to keep it.
+            # Leftover profiles mark nothing, and the switch may have a reason to keep them.
             with suppress(RefusedError):
                 self._session.set(
                     delete=[model.profile_path(name, origin=self._options.origin) for name in unused]

@@ -25,7 +25,7 @@ from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import Rounded
 
 NAMESPACE = "http://openconfig.net/yang/qos"
-_STATE = "<state><queue-management-profile/></state>"  # of its state not the counters
+_STATE = "<state><queue-management-profile/></state>"  # excludes the counters from state
 _QUEUES = f"<queues><queue><name/><config/>{_STATE}</queue></queues>"
 _FILTER = (
     f'<qos xmlns="{NAMESPACE}"><interfaces><interface><interface-id/>'
@@ -133,7 +133,7 @@ class OpenConfigOverNetconf:
 
 
 def _unused(names: Iterable[str], plan: Plan, config: Qos) -> list[str]:
-    """Those profiles that only the plan's queues use."""
+    """The profiles among ``names`` that only the plan's queues use."""
     ours = {(queue.port, queue.name) for queue in plan.queues}
     return [
         name

@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Plan:
-        """From a staged change's ``undo``."""
+        """The plan in a staged change's ``undo``."""
         return msgspec.convert(record, cls)
 
     def recorded(self) -> dict[str, Any]:
@@ -58,14 +58,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return all(self._made(queue, qos) for queue in self.queues)
 
     def shows_in(self, qos: Qos) -> bool:
-        """Whether it is configured, and nothing else since, whatever hardware shows."""
+        """Whether this plan is configured and nothing has been configured since, whatever hardware shows."""
         return bool(self.queues) and self.made_in(qos)
 
     def undone_in(self, qos: Qos) -> bool:
         return all(self._undone(queue, qos) for queue in self.queues)
 
     def foreign_change_in(self, qos: Qos) -> str | None:
-        """Configuration of others since, as a text: neither planned nor as before; or None."""
+        """What others have configured since, neither planned nor as before, as a text; None for nothing."""
         for queue in self.queues:
             if not (self._made(queue, qos) or self._undone(queue, qos)):
                 binding = qos.queues.get((queue.port, queue.name))
@@ -122,7 +122,7 @@ class OpenConfigQueues:
     def of(
         cls, device: Device, queue_names: Mapping[int | str, str], *, from_state: bool, profile: str
     ) -> OpenConfigQueues:
-        """From the inventory. Raises ``InventoryError``."""
+        """The queues of the inventory. Raises ``InventoryError``."""
         in_percent, units = _units(device)
         cell_bytes = device.units.cell_bytes or _LARGEST_CELL_BYTES
         return cls(
@@ -135,7 +135,7 @@ class OpenConfigQueues:
         return "state leaves" if self.from_state else "config leaves: what was asked, not what runs"
 
     def running(self, qos: Qos) -> Iterator[QueueWatermark]:
-        """Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
+        """What the queues run. Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
         for port, name in sorted(qos.queues):
             bound = qos.queues[port, name]
             if name not in self.names or not bound.configured or not self.device.wants(port):
@@ -180,7 +180,7 @@ class OpenConfigQueues:
         return None
 
     def plan(self, qos: Qos, queues: Sequence[QueueWatermark], wanted: DeviceWatermark) -> Plan:
-        """Queues whose profiles differ in the marking only share a new one."""
+        """Queues whose profiles differ only in the marking share a new profile."""
         names = {queue: name for name, queue in self.names.items()}
         groups: dict[str, list[tuple[str, str]]] = {}
         sources: dict[str, model.Leaves] = {}

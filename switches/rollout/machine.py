@@ -154,7 +154,7 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
         case Applying(switch=name) if _has_change(state, name) and not _is(state, name, Progress.SET):
             touched = state.touched if name in state.touched else (*state.touched, name)
             again = replace(state.switches[name], progress=Progress.APPLYING, runs=None)
-            return _with(replace(state, touched=touched), name, again)  # a try again is no success yet
+            return _with(replace(state, touched=touched), name, again)  # a retry is no success yet
         case Applied(switch=name) if name in state.touched and not _is(state, name, Progress.SET):
             return _step(state, name, Progress.APPLIED)
         case Verified(switch=name, runs=runs) if _is(state, name, Progress.APPLIED):
@@ -180,7 +180,7 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
         case Frozen():
             return replace(state, frozen=True)
         case Thawed():
-            return _read_again(replace(state, frozen=False))  # what was read before is from long ago
+            return _read_again(replace(state, frozen=False))  # earlier readings are outdated
         case Resumed(checks=checks):
             return _resumed(replace(state, checks=checks), event.at_s)
     return state
@@ -207,7 +207,7 @@ def _settle(state: RolloutState, at_s: float) -> RolloutState:
     if state.phase is Phase.ROLLED_BACK and any(
         state.switches[name].progress.touched for name in state.touched
     ):
-        return _enter(state, Phase.ROLLING_BACK, at_s)  # a step that was under way has ended after all
+        return _enter(state, Phase.ROLLING_BACK, at_s)  # a step that was running has ended after all
     return state
 
 
@@ -250,7 +250,7 @@ def _failed(state: RolloutState, event: Failed) -> RolloutState:
     one = state.switches[event.switch]
     turning_back = state.phase is Phase.ROLLING_BACK
     if (event.step == "undo") != turning_back or (event.step == "check" and one.progress is not Progress.SET):
-        return state  # of a step that no longer matters
+        return state  # a failure of a step that is no longer due
     since_s = event.at_s if one.failing_since_s is None else one.failing_since_s
     wait_s = min(FIRST_RETRY_S * 2.0 ** min(one.attempts, 10), LONGEST_RETRY_S)
     failing = replace(

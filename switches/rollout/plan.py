@@ -12,7 +12,7 @@ import msgspec
 from switches.errors import SwitchError
 from twin.watermark import Watermark
 
-QUEUE_OFFSET_BYTES = 10_000.0  # ten packets or so: below that a factor is noise
+QUEUE_OFFSET_BYTES = 10_000.0  # about ten packets: below that depth a ratio is noise
 COUNTED_FACTOR = 1.5  # counts over a short window scatter
 
 
@@ -83,7 +83,7 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for names in self.stages[: stage + 1] for name in names)
 
     def known(self, figures: tuple[Figures, ...], stage: int) -> Figures:
-        """That stage's, of ``before`` or ``predicted``."""
+        """The entry of ``figures``, that is ``before`` or ``predicted``, for that stage."""
         return figures[stage] if stage < len(figures) else Figures()
 
     def soak_s(self, stage: int) -> float:

@@ -74,7 +74,7 @@ def _rebound(device: Device, config: Config, before: Setting, rounded: Rounded) 
         made = with_watermark(row, rounded.device)
         attempt = 0
         while config.profiles.get(name := own_name(prefix, made, attempt), made) != made:
-            attempt += 1  # somebody has edited that one by hand
+            attempt += 1  # somebody has edited that profile by hand
         profiles[name] = made
         bound[key] = written_as(was or written, name)
     return Setting(bound, profiles)
@@ -118,7 +118,7 @@ def check_rows(plan: Plan, config: Config, where: str) -> None:
     for name in {**plan.before.profiles, **plan.after.profiles}:
         row = config.profiles.get(name)
         if row is None:
-            continue  # made in the same transaction
+            continue  # made in the same transaction as the binding
         known = [setting.profiles[name] for setting in (plan.before, plan.after) if name in setting.profiles]
         if not _explained(row, known):
             raise _foreign(where, f"{PROFILE}{name} with other values")
@@ -165,7 +165,7 @@ class SonicBase(DeviceAdapter):
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Look]:
-        """A connection, as a call that reads CONFIG_DB and the hardware over it."""
+        """An open connection for the time of a call: CONFIG_DB and the hardware."""
 
     def capabilities(self) -> Capabilities:
         own = self._own_profile
@@ -206,7 +206,7 @@ class SonicBase(DeviceAdapter):
         return now.running
 
     def confirm(self, change: StagedChange) -> None:
-        """SONiC reverts nothing by itself."""
+        """Nothing to do: SONiC has no dead-man timer."""
 
     def _plan(self, config: Config, rounded: Rounded) -> Plan:
         return planned(self._device, config, rounded, own_profile=self._own_profile)
@@ -228,7 +228,8 @@ class SonicBase(DeviceAdapter):
     def _spare(self, config: Config, hardware: Hardware, asked: Reading, plan: Plan) -> list[str]:
         """Own profiles that can go: no queue uses them, in CONFIG_DB nor in hardware."""
         if hardware.queues != asked.queues or hardware.unconfirmed:
-            # orchagent keeps a profile that is removed while a queue runs it, and then takes it no more.
+            # orchagent keeps a profile that is deleted while a queue uses it, and then refuses to create it
+            # again.
             return []
         kept = [*plan.before.profiles, *plan.after.profiles]
         return config.spare(own_prefix(self._device.queues, self._device.ports), keeping=kept)

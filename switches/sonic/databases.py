@@ -36,7 +36,7 @@ _NULL = "oid:0x0"
 _GREEN_MODES = frozenset(
     f"SAI_ECN_MARK_MODE_{colours}" for colours in ("ALL", "GREEN", "GREEN_YELLOW", "GREEN_RED")
 )
-_OLD_FORM = ("[WRED_PROFILE|", "]")  # images before 2022 wrote references so
+_OLD_FORM = ("[WRED_PROFILE|", "]")  # images before 2022 wrote references in this form
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _wanted(device: Device, port: str, queue: int) -> bool:
 
 
 def _queues(key: str) -> tuple[tuple[str, int], ...]:
-    """The (port, queue) pairs of a key; none for one that orchagent ignores too."""
+    """The (port, queue) pairs of a key; none for a key that orchagent ignores."""
     ports, separator, numbers = key.removeprefix(PREFIX).rpartition("|")
     low, dash, high = numbers.partition("-")
     if not separator or not low.isdecimal() or (dash and not high.isdecimal()):

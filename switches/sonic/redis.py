@@ -102,7 +102,7 @@ def switch_errors(device: Device) -> Iterator[None]:
     try:
         yield
     except redis.WatchError as error:
-        lost = error.__context__  # the client says so too of a connection that ends before the answer
+        lost = error.__context__  # redis-py also raises WatchError when the connection ends early
         if isinstance(lost, redis.ConnectionError | redis.TimeoutError):
             received = f"no answer to a transaction ({_said(device, lost)})"
             remedy = "ask what it runs: the change may have been made"
@@ -112,10 +112,10 @@ def switch_errors(device: Device) -> Iterator[None]:
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise no_access(
             device.where, _said(device, error)
-        ) from None  # it holds the switch's words as they came, and so does the last
+        ) from None  # the client's error holds the switch's words as they arrived, as does the one before
     except redis.TimeoutError as error:
         raise late(device.where, "the commands", device.timeout_s) from error
-    except UnicodeError as error:  # before ValueError, which it is
+    except UnicodeError as error:  # tested before ValueError, its base class
         rule = "it is a host or a socket"
         remedy = "correct the address"
         raise InventoryError(f"{device.where} address", f"no host's name ({error})", rule, remedy) from error
@@ -160,12 +160,12 @@ def arguments(device: Device) -> Mapping[str, Any]:
         "password": device.credential("password"),
         "socket_timeout": device.timeout_s,
         "socket_connect_timeout": device.timeout_s,
-        "retry": Retry(NoBackoff(), 0),  # a lost reply is found out by asking again, and not by setting twice
+        "retry": Retry(NoBackoff(), 0),  # after a lost reply the state is read again, not set twice
         "single_connection_client": False,
-        "max_connections": 2,  # one watches rows while the other reads them
+        "max_connections": 2,  # one connection watches rows while the other reads them
         "decode_responses": True,
         "encoding_errors": "replace",
-        "protocol": 2,  # switches run redis 5 too
+        "protocol": 2,  # protocol 2, as some switches run redis 5
         "driver_info": None,
     }
 
@@ -231,7 +231,7 @@ class RedisExchange:
             return [_answer(connection) for _ in commands]
         except BaseException as error:
             self.close()
-            if self._aborted:  # whatever a client says whose connection is taken from under it
+            if self._aborted:  # whatever the client raises when its connection is closed by another thread
                 raise redis.TimeoutError from error
             raise
 

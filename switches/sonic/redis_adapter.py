@@ -70,7 +70,7 @@ class SonicAdapter(SonicBase):
             self._remove(databases, plan)
 
     def close(self) -> None:
-        """Nothing stays open between calls."""
+        """Nothing to do: no connection stays open between calls."""
 
     @contextmanager
     def _connected(self) -> Iterator[Look]:

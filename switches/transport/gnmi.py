@@ -38,7 +38,7 @@ from switches.transport.gnmi_messages import (
 from switches.transport.quoted import header_text, quoted
 
 _NS_PER_S = 1_000_000_000
-_LARGEST_ANSWER_BYTES = 64 * 2**20  # queues of a chassis with their counters pass gRPC's 4 MiB
+_LARGEST_ANSWER_BYTES = 64 * 2**20  # the counters of a chassis' queues exceed gRPC's 4 MiB
 _AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
 _NO_ACCESS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _CHANNEL = (
@@ -207,7 +207,7 @@ class GnmiSession:
         return {model.name: model.version for model in answer.supported_models}
 
     def close(self) -> None:
-        """The next call opens a new channel."""
+        """Closes the channel; the next call opens a new one."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -287,7 +287,7 @@ class GnmiStream:
         except grpc.aio.AioRpcError as error:
             failure = self._dial.failure(error.code(), error.details(), self._said, patience_s)
             await self.close()
-            raise failure from None  # what gRPC raised holds the switch's words as they came
+            raise failure from None  # gRPC's exception holds the switch's words as they arrived
         except asyncio.CancelledError:
             failure = self._ended("the call ended")
             await self.close()
@@ -299,7 +299,7 @@ class GnmiStream:
         return list(values_as_they_are(answer.update)) if answer.HasField("update") else []
 
     def silent(self, patience_s: float) -> UnreachableError:
-        """The error for a stream that sent nothing for so long."""
+        """The error for a stream that sent nothing for ``patience_s``."""
         received = f"nothing for {patience_s:g} s after {self._said}"
         rule = "a switch sends what is subscribed to when it is due"
         remedy = "check that it is up, and its management network"
@@ -318,7 +318,7 @@ class GnmiStream:
             await channel.close()
 
     async def _begin(self, call: Any, request: Any) -> Any:
-        with suppress(asyncio.InvalidStateError):  # the call has ended already: reading says why
+        with suppress(asyncio.InvalidStateError):  # the call has ended already: reading gives the reason
             await call.write(request)
         return await call.read()
 

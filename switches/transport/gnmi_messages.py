@@ -72,7 +72,7 @@ def to_wire(path: GnmiPath) -> Any:
 
 
 def from_wire(prefix: Any, path: Any) -> GnmiPath:
-    """The path of a prefix and a path."""
+    """The absolute path of a prefix and a path."""
     elems = tuple(Elem(elem.name, dict(elem.key)) for part in (prefix, path) for elem in part.elem)
     return GnmiPath(elems, path.origin or prefix.origin)
 
@@ -100,13 +100,13 @@ def values_as_they_are(notification: Any) -> Iterator[PathValue]:
 
 
 def _time_of(notification: Any) -> int:
-    """Some servers leave it out, or send an invalid number: nothing was read before 2000."""
+    """Time of reading; 0 where the server omits it or sends an invalid number, such as one before 2000."""
     ts_ns: int = notification.timestamp
     return ts_ns if ts_ns >= _YEAR_2000_NS else 0
 
 
 def value_of(value: Any) -> Any:
-    """Raises as ``values_in``."""
+    """The value of one message; raises as ``values_in``."""
     kind = value.WhichOneof("value")
     match kind:
         case "json_ietf_val" | "json_val":

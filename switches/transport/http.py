@@ -18,7 +18,7 @@ from switches.errors import AccessError, InventoryError, RefusedError, SwitchErr
 from switches.transport.quoted import header_text, quoted
 
 _MOST_BYTES = 16 * 2**20
-_NUMBERED = re.compile(r"^\[Errno -?\d+\] ")  # says nothing to people beside its words
+_NUMBERED = re.compile(r"^\[Errno -?\d+\] ")  # log text without information beside the server's own words
 _AWAY = frozenset({502, 503, 504})
 _CORRECT_THEM = "correct them, or the account's rights"
 
@@ -32,7 +32,7 @@ class Answer:
     content_type: str = ""
 
     def json(self, kind: Any = Any) -> Any:
-        """Raises ``ValueError``."""
+        """The parsed body; raises ``ValueError``."""
         try:
             return msgspec.json.decode(self.content, type=kind)
         except RecursionError:
@@ -40,7 +40,7 @@ class Answer:
 
 
 class NotFoundError(RefusedError):
-    """404."""
+    """The switch answered 404."""
 
 
 class DeviceAuth(httpx.Auth):
@@ -106,7 +106,7 @@ class HttpSession:
             answer = self._ask(method, path, json, params)
         except httpx.TimeoutException as error:
             raise self._late(method, path) from error
-        except (httpx.InvalidURL, UnicodeError) as error:  # the latter: of a host name
+        except (httpx.InvalidURL, UnicodeError) as error:  # UnicodeError: an invalid host name
             rule = "an address is a host or a URL"
             raise InventoryError(where, f"no URL ({error})", rule, "correct the address") from error
         except httpx.HTTPError as error:
@@ -128,14 +128,14 @@ class HttpSession:
         said = f"{answer.status} to {method} {path}: {self.shown(_said(answer)) or 'nothing more'}"
         if answer.status in (401, 403):
             remedy = self._forbidden if answer.status == 403 else _CORRECT_THEM
-            raise AccessError(where, said, "the credentials are the switch's", remedy)
+            raise AccessError(where, said, "the switch must accept the credentials", remedy)
         if answer.status in _AWAY:
-            raise UnreachableError(where, said, "a switch's interface is up", "wait, or check the switch")
+            raise UnreachableError(where, said, "the switch's API must be up", "wait, or check the switch")
         refused = NotFoundError if answer.status == 404 else RefusedError
         raise refused(where, said, "the switch takes the call", "check the switch and its version")
 
     def shown(self, text: str) -> str:
-        """A text of the switch in one line, shortened, without secrets."""
+        """The switch's text in one line, shortened, without secrets."""
         return quoted(self._device, text)
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ def _with_port(device: Device) -> str:
 
 
 def needs_password(device: Device) -> None:
-    """Raises ``InventoryError`` without username and password."""
+    """Raises ``InventoryError`` for a device without username and password."""
     if device.username is None or device.password is None:
         missing = "username" if device.username is None else "password"
         rule = "this platform takes a user's name and password"
@@ -236,7 +236,7 @@ def needs_password(device: Device) -> None:
 
 
 def _distrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """The failed certificate check below an error."""
+    """The failed certificate check among an error's causes."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error
@@ -274,7 +274,7 @@ class Deadline:
         return self._monotonic_s() > self._until_s
 
     def left_s(self, timeout: float | None, late: type[Exception]) -> float:
-        """What is left of a wait of ``timeout``; raises ``late`` at the deadline."""
+        """The part of ``timeout`` that is left; raises ``late`` at the deadline."""
         left_s = self._until_s - self._monotonic_s()
         if left_s <= 0:
             raise late("the call's time is over")

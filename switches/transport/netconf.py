@@ -57,9 +57,9 @@ class NetconfOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NetconfSession:
-    """A session with ``device``, opened by ``with``; ``dialect`` is ncclient's name of the platform.
+    """A session with ``device``; ``dialect`` is ncclient's name of the platform.
 
-    The constructor checks the inventory and connects to nothing. Raises ``InventoryError``.
+    The constructor checks the inventory's entry; ``with`` connects. Raises ``InventoryError``.
     """
 
     def __init__(self, device: Device, options: NetconfOptions, *, dialect: str = "default") -> None:
@@ -97,9 +97,8 @@ class NetconfSession:
         return self._session is not None and bool(self._session.connected)
 
     def open(self) -> None:
-        """Connects, unless it is connected.
-
-        Raises ``UnreachableError``, ``AccessError`` (the credentials, or an unknown host key).
+        """Connects if not connected. Raises ``UnreachableError``, ``AccessError`` (the credentials, or an
+        unknown host key).
         """
         if self.alive:
             return
@@ -126,7 +125,7 @@ class NetconfSession:
                 allow_agent=False,
                 look_for_keys=False,
             )
-        except Exception as error:  # what ncclient and paramiko raise while connecting is not one family
+        except Exception as error:  # ncclient and paramiko raise many unrelated exceptions while connecting
             session.end()
             for one in connection:
                 one.close()
@@ -137,7 +136,7 @@ class NetconfSession:
 
     def close(self) -> None:
         if self.alive:
-            with suppress(SwitchError):  # it is over either way
+            with suppress(SwitchError):  # closing may fail: the session is over either way
                 self.call(f'<close-session xmlns="{BASE}"/>')
         self._drop()
 
@@ -170,11 +169,11 @@ class NetconfSession:
         try:
             yield
         except BaseException:
-            with suppress(SwitchError):  # the error that got here is the one to tell
+            with suppress(SwitchError):  # the error already raised is the one to report
                 self.discard()
             raise
         finally:
-            with suppress(SwitchError):  # a session's locks end with it
+            with suppress(SwitchError):  # closing the session releases its locks
                 self.call(f'<unlock xmlns="{BASE}"><target><candidate/></target></unlock>')
 
     def discard(self) -> None:
@@ -244,7 +243,7 @@ class NetconfSession:
             rule = "a session lasts as long as its change"
             remedy = "check the switch, and the network between"
             raise UnreachableError(device.where, received, rule, remedy) from error
-        except (SyntaxError, ValueError) as error:  # both XML libraries' parse errors are SyntaxErrors
+        except (SyntaxError, ValueError) as error:  # both XML libraries derive parse errors from SyntaxError
             raise unreadable(
                 device.where,
                 self._said(str(error)),
@@ -258,7 +257,7 @@ class NetconfSession:
         if "access-denied" in tags:
             rule = "the account may read and set QoS"
             return AccessError(where, f"{said} to {what}", rule, "correct its rights")
-        if tags & _SOMEBODY_ELSE or what == "lock":  # some switches say so in words alone
+        if tags & _SOMEBODY_ELSE or what == "lock":  # some switches say so only in the error's text
             about = " ".join(str(one.info or "") for one in errors)
             holder = re.search(r"<(?:\w+:)?session-id[^>]*>\s*(\d+)\s*<", about)
             by = f" (session {holder[1]})" if holder and holder[1] != "0" else ""
@@ -282,7 +281,7 @@ class NetconfSession:
             remedy = "add its key once you have checked it, or say tls.verify: false for a network you trust"
             return AccessError(device.where, received, rule, remedy)
         if isinstance(error, AuthenticationError) and "transport shut down" not in text:
-            rule = "the credentials are the switch's"
+            rule = "the switch must accept the credentials"
             return AccessError(device.where, "a refusal to log in", rule, "correct them")
         received = f"no session ({self._said(text) or type(error).__name__})"
         rule = "a switch speaks NETCONF over SSH at the address of the inventory"
@@ -321,7 +320,7 @@ class _Session(SSHSession):  # type: ignore[misc]  # ncclient is untyped
 
     def send(self, message: str) -> None:
         super().send(message)
-        with suppress(OSError):  # it is over: asking finds that out
+        with suppress(OSError):  # the next operation will find that it is closed
             self._waker.send(b"!")
 
     def end(self) -> None:
@@ -345,7 +344,7 @@ class _Session(SSHSession):  # type: ignore[misc]  # ncclient is untyped
 
 
 class _Asking(RPC):  # type: ignore[misc]  # ncclient is untyped
-    """One operation; the caller judges errors in its reply."""
+    """One operation; the caller handles errors in its reply."""
 
     def request(self, operation: Any) -> Any:
         return self._request(operation)

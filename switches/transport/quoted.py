@@ -30,7 +30,7 @@ def read_all_fields() -> None:
 
 @cache
 def _read_fields(kind: type[msgspec.Struct]) -> None:
-    with suppress(TypeError, NameError):  # one that is never decoded to, then
+    with suppress(TypeError, NameError):  # nothing is ever decoded to such a type
         msgspec.json.Decoder(kind)
 
 

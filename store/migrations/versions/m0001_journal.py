@@ -1,4 +1,4 @@
-"""The journal of rollouts, which is there already where the service ran before it had migrations."""
+"""The journal of rollouts. The table may exist: the service had it before it had migrations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Makes the table where it is not."""
+    """Creates the table if it is missing."""
     if sa.inspect(op.get_bind()).has_table("journal"):
         return
     op.create_table(
@@ -24,5 +24,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Removes it, with what it says."""
+    """Drops the table and its content."""
     op.drop_table("journal")

@@ -1,4 +1,4 @@
-"""What the service remembers beside its rollouts: rounds, revisions, audit, alarms, history, tokens."""
+"""Tables of rounds, revisions, audit log, alarms, history and tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Makes the tables."""
     op.create_table(
         "recommendations",
         sa.Column("id", sa.String(80), primary_key=True),
@@ -94,7 +93,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Removes them, with what they say."""
+    """Drops the tables and their content."""
     for name in (
         "pulse",
         "tokens",

@@ -10,7 +10,6 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Makes the table."""
     op.create_table(
         "gains",
         sa.Column("recommendation", sa.String(80), primary_key=True),
@@ -25,5 +24,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Removes it, with what it says."""
+    """Drops the table and its content."""
     op.drop_table("gains")

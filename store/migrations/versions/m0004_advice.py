@@ -1,4 +1,4 @@
-"""What every round's advice is worth on its traffic."""
+"""Columns for the predicted gain of each round's advice on its traffic."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Adds the columns; of earlier rounds nothing is known."""
+    """Adds the columns; they are null for earlier rounds."""
     op.add_column("residuals", sa.Column("gain", sa.Float))
     op.add_column("residuals", sa.Column("gain_error", sa.Float))
 
 
 def downgrade() -> None:
-    """Removes them, with what they say."""
+    """Drops the columns and their content."""
     with op.batch_alter_table("residuals") as table:
         table.drop_column("gain_error")
         table.drop_column("gain")

@@ -1,4 +1,4 @@
-"""What is in an alarm, who acknowledged it, and silences."""
+"""Columns for an alarm's members and acknowledgement, and a table of silences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Adds the columns, and makes the table."""
+    """Adds the columns and creates the table."""
     for column in (
         sa.Column("members", sa.Text),
         sa.Column("acked_by", sa.String(200)),
@@ -31,7 +31,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Removes them, with what they say."""
+    """Drops the columns and the table with their content."""
     op.drop_table("silences")
     for name in ("ack_note", "acked_ns", "acked_by", "members"):
         op.drop_column("alarms", name)

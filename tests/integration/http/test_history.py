@@ -442,7 +442,7 @@ async def beside(here: Running) -> AsyncIterator[httpx.AsyncClient]:
 async def test_an_answer_has_an_end(here: Running) -> None:
     answer = await here.client.get("/v1/history/queues?most=5000&queues=1000")
     assert answer.status_code == 422
-    assert "500000 of both" in answer.json()["rule"]
+    assert "500000 points (steps × ports)" in answer.json()["rule"]
     assert (await here.client.get("/v1/history/queues?most=500&queues=1000")).status_code == 200
 
 
