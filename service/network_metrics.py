@@ -1,4 +1,7 @@
-"""The metrics of the network, its condition, its alarms, and the recommendation in force."""
+"""The metrics of the network, its condition, its alarms, and the recommendation in force.
+
+``service.metrics`` declares all others, and creates these.
+"""
 
 from __future__ import annotations
 

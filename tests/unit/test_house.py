@@ -134,6 +134,19 @@ def test_a_folder_is_seen_in_one_look() -> None:
     assert not long
 
 
+def test_metrics_are_declared_in_two_modules() -> None:
+    declaration = re.compile(r"\b(?:counter|gauge|histogram|Counter|Gauge|Histogram|Info)\(\s*f?\"")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in tracked_files()
+        if path.suffix == ".py"
+        and path.relative_to(ROOT).parts[0] in ("api", "cli", "lab", "service", "settings", "store")
+        and declaration.search(path.read_text("utf-8"))
+    }
+
+    assert found == {"service/metrics.py", "service/network_metrics.py"}
+
+
 def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
     machine_path = re.compile(rb"(?:^|[^A-Za-z0-9_.])/(?:work|home|Users|farm)/[A-Za-z0-9_]")
     found = [
