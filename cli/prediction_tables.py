@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cli.answers import CandidateAnswer, CoTuningAnswer, PredictionAnswer
     from service.documents.co_tuning import CoTuningDocument
     from service.documents.predictions import PredictionDocument, WhatIfDocument
-    from service.documents.recommendation import CandidateDocument, RoundDocument
+    from service.documents.round import CandidateDocument, RoundDocument
 
     Predicted = PredictionAnswer | PredictionDocument
     Tried = CandidateAnswer | CandidateDocument

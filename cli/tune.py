@@ -15,7 +15,7 @@ from rich.table import Table
 
 from cli.output import NONE, WIDE, console, headed_table, print_json, shown_progress
 from cli.prediction_tables import candidates_table, co_tuning_tables, comparison_table, opinion_table
-from service.documents.recommendation import RoundDocument, round_document
+from service.documents.round import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
 from service.tuning.recordings import (
     Recording,
@@ -56,7 +56,7 @@ def example_folder() -> Path:
     )
 
 
-INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # the watermark that ran during the recording
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # the recording was made under it
 QUEUES_SHOWN = 5
 CANDIDATES_SHOWN = 8
 CANDIDATES_OF_DEMO = 5
@@ -135,7 +135,7 @@ class Scoring:
     score: str
 
     def search(self) -> SearchSettings:
-        """The default search settings with these options; raises ``ParameterError``."""
+        """The search's defaults with these; raises ``ParameterError``."""
         policy = policy_named(self.weights)
         return SearchSettings(
             score=self.score,  # type: ignore[arg-type] # it checks
@@ -158,7 +158,7 @@ def tune(
     second_opinion: bool,
     as_json: bool,
 ) -> None:
-    """Reads the reports; rejected ones are counted on standard error."""
+    """Rejected reports are counted on standard error."""
     running = parse_watermark(incumbent, "--incumbent")
     search = replace(scoring.search(), what=tuned(what))
     if not second_opinion:
@@ -199,7 +199,7 @@ def tuned(what: str) -> tuple[What, ...]:
 
 
 def report_rejected(recording: Recording) -> None:
-    """Prints the number of rejected reports on standard error, with the errors of the first few."""
+    """Counts the reports left out on standard error, the first few with their mistake."""
     for problem in recording.problems[:MOST_PROBLEMS_SHOWN]:
         sys.stderr.write(f"ecntwin: {problem.detail}\n")
     if recording.rejected:

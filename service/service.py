@@ -360,11 +360,10 @@ class Service:
         if not len(self.store):
             return
         entry = self.store.current()
-        promised = entry.said.recommendation if entry.said.score_is == "gain" else None
         self.metrics.recommendation.saw(
             entry.watermark,
-            gain=None if promised is None else promised.score,
-            gain_error=None if promised is None else promised.score_error,
+            gain=None if entry.gain is None else entry.gain.value,
+            gain_error=None if entry.gain is None else entry.gain.error,
             age_s=(self._clocks.wall_ns() - entry.created_ns) / 1e9,
             pending=entry.status == "pending",
         )

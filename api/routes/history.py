@@ -120,7 +120,7 @@ async def get_outcome(
     ] = 600.0,
 ) -> OutcomeDocument:
     """Predictions beside measurements for ``span_s`` before and after its rollout."""
-    found = (await service.store.fetch(recommendation_id)).document(candidates=False)
+    found = await service.store.fetch(recommendation_id)
     known = found.rollout is not None and service.rollouts.knows(found.rollout)
     rollout = service.rollouts.get(found.rollout).state if known and found.rollout else None
     return await service.history_reader.outcome(found, rollout, span_s=span_s)

@@ -19,7 +19,12 @@ from api.deps import (
     made_in,
 )
 from service.auth.audit import before_and_after
-from service.documents.recommendation import ApproveInput, RecommendationDocument, RecommendationsDocument
+from service.documents.recommendation import (
+    ApproveInput,
+    RecommendationDocument,
+    RecommendationsDocument,
+    recommendation_document,
+)
 from service.service import Service
 from service.tuning.entry import Entry
 from service.tuning.validity import Expected, etag_of
@@ -61,7 +66,7 @@ async def get_recommendations(
     def written() -> bytes:
         # Built one at a time too: a hundred with candidates are 25 MB.
         each = (
-            pending.get(entry.id) or entry.document(candidates=candidates, trajectories=False)
+            pending.get(entry.id) or recommendation_document(entry, candidates=candidates, trajectories=False)
             for entry in found[:limit]
         )
         lines = json_list(each, wanted)
@@ -137,7 +142,7 @@ async def approve(
         named = service.validity.resolve(recommendation_id, expected)
         entry = await service.approvals.approve(named, caller.name, expected)
         document = service.validity.document(entry, candidates=False)
-        change.before, change.after = before_and_after(document)
+        change.before, change.after = before_and_after(entry)
     return document
 
 

@@ -10,16 +10,15 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
 from service.auth.rate_limit import RateLimits
-from service.documents.predictions import WatermarkDocument
-from service.documents.recommendation import RecommendationDocument
 from service.events import Clocks, retrieve
+from service.tuning.entry import Entry
 from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
@@ -155,17 +154,12 @@ def _refusal(error: Exception) -> str:
     return f"{'refused' if status < 500 else 'failed'} ({status}): {error}"
 
 
-def before_and_after(document: RecommendationDocument) -> tuple[dict[str, Any], dict[str, Any]]:
+def before_and_after(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     """For an approval: the incumbent before, and what is staged on which switches by which rollout."""
-    staged = None if document.staged is None else _watermark(document.staged)
     after = {
-        "status": document.status,
-        "rollout": document.rollout,
-        "watermark": staged,
-        "switches": list(document.switches),
+        "status": entry.status,
+        "rollout": entry.rollout,
+        "watermark": None if entry.staged is None else asdict(entry.staged),
+        "switches": list(entry.switches),
     }
-    return {"watermark": _watermark(document.incumbent)}, after
-
-
-def _watermark(document: WatermarkDocument) -> dict[str, Any]:
-    return document.model_dump(include=set(WatermarkDocument.model_fields))
+    return {"watermark": asdict(entry.incumbent)}, after

@@ -6,12 +6,11 @@ import asyncio
 import logging
 from functools import partial
 
-from service.documents.recommendation import PolicyDocument
-from service.history.measured import Measured, measured_gain
+from service.history.measured import Measured, MeasuredGain, measured_gain
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.rollouts.watch import Mark, Watcher
-from service.tuning.entry import Entry
+from service.tuning.entry import Entry, PredictedGain
 from store import gain_rows
 from store.database import Recorder
 from store.gain_rows import GainRow
@@ -22,7 +21,6 @@ from telemetry.network.figures import window_figures
 from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
 from twin.prediction import BLOCKS
-from twin.search.gain import Policy
 
 WINDOWS = 4
 """Windows measured after a rollout, one after the other.
@@ -75,14 +73,16 @@ class GainHistory:
             self.stop()  # the running watermark changes
         if back:
             self._change(rollout.plan.recommendation, why=takeable(rollout.why or "rolled back"))
-        elif entry is None or entry.said.score_is != "gain":
+        elif entry is None or entry.gain is None:
             return
         elif rollout.phase is Phase.PROPOSED:
-            self._recorder.put(partial(gain_rows.put, row=_row(rollout, entry)))
+            self._recorder.put(partial(gain_rows.put, row=_row(rollout, entry.id, entry.gain)))
         elif _all_set(rollout) and self._rollout != rollout.plan.id and entry.before is not None:
             self.stop()
             self._rollout = rollout.plan.id
-            self._task = asyncio.create_task(self._measure(entry, entry.before), name=f"gain-{entry.id}")
+            self._task = asyncio.create_task(
+                self._measure(entry.id, entry.gain, entry.before), name=f"gain-{entry.id}"
+            )
 
     def stop(self) -> None:
         """Ends the measurement in progress; results so far stay."""
@@ -90,7 +90,7 @@ class GainHistory:
             self._task.cancel()
             self._task = None
 
-    async def _measure(self, entry: Entry, before: Measured) -> None:
+    async def _measure(self, recommendation: str, predicted: PredictedGain, before: Measured) -> None:
         try:
             _, state = await self._window_from(0)  # after a restart there is no window yet
             mark = await self._watcher.mark(state.topology.switches)
@@ -102,10 +102,12 @@ class GainHistory:
                 if found is None:
                     return
                 after.append(found)
-                self._found(entry, before, after)
+                gain = measured_gain(before, after, predicted.policy)
+                if gain is not None:
+                    self._found(recommendation, predicted, gain, len(after))
                 from_ns = state.window_end_ns
         except Exception:
-            _log.exception("the gain of recommendation %s could not be measured", entry.id)
+            _log.exception("the gain of recommendation %s could not be measured", recommendation)
 
     async def _window_from(self, from_ns: int) -> tuple[Snapshot, NetworkState]:
         """The first full window that begins at or after that time of the reports' clock."""
@@ -115,21 +117,19 @@ class GainHistory:
                 return await self._window.seen()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _found(self, entry: Entry, before: Measured, after: list[Measured]) -> None:
-        gain = measured_gain(before, after, _policy(entry.said.policy))
-        if gain is None:
-            return
-        self._change(entry.id, measured=gain.value, measured_error=gain.error)
-        predicted = entry.said.recommendation.score
-        if predicted is not None:
-            self._metrics.saw_gain(predicted, gain.value)
+    def _found(
+        self, recommendation: str, predicted: PredictedGain, gain: MeasuredGain, n_windows: int
+    ) -> None:
+        self._change(recommendation, measured=gain.value, measured_error=gain.error)
+        if predicted.value is not None:
+            self._metrics.saw_gain(predicted.value, gain.value)
         _log.info(
             "recommendation %s: gain predicted %s, measured %.3f ± %.3f over %d windows",
-            entry.id,
-            predicted,
+            recommendation,
+            predicted.value,
             gain.value,
             gain.error,
-            len(after),
+            n_windows,
         )
 
     def _change(self, recommendation: str, **values: float | str) -> None:
@@ -139,21 +139,14 @@ class GainHistory:
         )
 
 
-def _row(rollout: RolloutState, entry: Entry) -> GainRow:
-    said = entry.said
+def _row(rollout: RolloutState, recommendation: str, predicted: PredictedGain) -> GainRow:
     return GainRow(
-        recommendation=entry.id,
+        recommendation=recommendation,
         at_ns=round(rollout.proposed_s * NS_PER_S),
-        policy=said.policy.name if said.policy is not None else "",
-        predicted=said.recommendation.score,
-        predicted_error=said.recommendation.score_error,
+        policy=predicted.policy_name,
+        predicted=predicted.value,
+        predicted_error=predicted.error,
     )
-
-
-def _policy(document: PolicyDocument | None) -> Policy:
-    if document is None:
-        return Policy()
-    return Policy(document.bulk, document.delay, document.harm_price, document.probe)
 
 
 def _all_set(rollout: RolloutState) -> bool:

@@ -23,8 +23,8 @@ from service.documents.history import (
     ResidualsDocument,
     RolloutGainDocument,
 )
-from service.documents.recommendation import RecommendationDocument
 from service.history.alarms import AlarmHistory
+from service.tuning.entry import Entry
 from settings.errors import UnprocessableError
 from settings.sections import Steps
 from store import alarm_rows, gain_rows, residual_rows
@@ -147,16 +147,14 @@ class HistoryReader:
             alarms=[PastAlarmDocument.of(self.alarm_history.current(row)) for row in rows]
         )
 
-    async def outcome(
-        self, found: RecommendationDocument, rollout: RolloutState | None, *, span_s: float
-    ) -> OutcomeDocument:
+    async def outcome(self, entry: Entry, rollout: RolloutState | None, *, span_s: float) -> OutcomeDocument:
         """A recommendation's prediction against ``span_s`` before and after. Raises ``UnavailableError``."""
         now_ns = self.wall_ns()
         # Without a database the answer is a 503, not an empty list.
-        row = await self.database.read(lambda connection: gain_rows.one(connection, found.id))
+        row = await self.database.read(lambda connection: gain_rows.one(connection, entry.id))
         gain = None if row is None else RolloutGainDocument.of(row)
         if rollout is None or self.steps is None:
-            return outcome_document(found, rollout, None, None, None, gain)
+            return outcome_document(entry, rollout, None, None, None, gain)
         times = times_of(rollout, span_s=span_s, window_s=self.window_s, now_ns=now_ns)
         age_s = (now_ns - times.before[0]) / NS_PER_S
         step_s = self.steps.chosen(span_s=span_s, age_s=age_s, most=_MOST_STEPS).step_s
@@ -175,7 +173,7 @@ class HistoryReader:
         before, after = await self.database.read(
             lambda connection: (measured(connection, times.before), measured(connection, times.after))
         )
-        return outcome_document(found, rollout, times, before, after, gain)
+        return outcome_document(entry, rollout, times, before, after, gain)
 
 
 def _json(span: Span, step_s: int, found: Mapping[tuple[str, str], list[PortPoint]]) -> bytes:
@@ -236,31 +234,32 @@ def times_of(rollout: RolloutState, *, span_s: float, window_s: float, now_ns: i
 
 
 def outcome_document(
-    found: RecommendationDocument,
+    entry: Entry,
     rollout: RolloutState | None,
     times: Times | None,
     before: MeasuredFiguresDocument | None,
     after: MeasuredFiguresDocument | None,
     gain: RolloutGainDocument | None,
 ) -> OutcomeDocument:
+    said = entry.said
     return OutcomeDocument(
-        id=found.id,
-        rollout=found.rollout,
+        id=entry.id,
+        rollout=entry.rollout,
         phase=None if rollout is None else rollout.phase.value,
-        switches=list(found.switches if times is None else times.switches),
+        switches=list(entry.switches if times is None else times.switches),
         since=None if times is None or times.set_ns is None else timestamp(times.set_ns),
         until=None if times is None or times.after is None else timestamp(times.after[1]),
         predicted=PredictedDocument(
-            incumbent=PredictedFiguresDocument.from_attributes(found.incumbent),
-            recommended=PredictedFiguresDocument.from_attributes(found.recommendation),
-            queue_change=_change(found.recommendation.queue_mean_bytes, found.incumbent.queue_mean_bytes),
+            incumbent=PredictedFiguresDocument.from_attributes(said.incumbent),
+            recommended=PredictedFiguresDocument.from_attributes(said.recommendation),
+            queue_change=_change(said.recommendation.queue_mean_bytes, said.incumbent.queue_mean_bytes),
         ),
         before=before,
         after=after,
         queue_change=None
         if before is None or after is None
         else _change(after.queue_mean_bytes, before.queue_mean_bytes),
-        residual_ratio=found.measured.residual_ratio,
+        residual_ratio=said.measured.residual_ratio,
         gain=gain,
     )
 

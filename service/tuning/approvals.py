@@ -151,7 +151,7 @@ class Approvals:
         try:
             async with self.audit.change(POLICY_CALLER, "approve", entry.id) as change:
                 approved = await self.approve(entry.id, POLICY)
-                change.before, change.after = before_and_after(approved.document(candidates=False))
+                change.before, change.after = before_and_after(approved)
         except (RequestError, SwitchError) as error:
             _log.info("recommendation %s is not approved by policy: %s", entry.id, error)
         except Exception:

@@ -1,29 +1,25 @@
-"""One recommendation as the service keeps it: what its round found and what was decided about it."""
+"""One recommendation as the service keeps it: what its round found and what was decided about it.
+
+Decisions, rollouts and history read these values; ``service.documents.recommendation`` makes the document.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Literal, Self
 
-from service.documents.base import timestamp
-from service.documents.predictions import WatermarkDocument
-from service.documents.recommendation import (
-    BlockDocument,
-    Decision,
-    ExpiredDocument,
-    PushedDocument,
-    RecommendationDocument,
-    RoundDocument,
-    SupportDocument,
-    round_document,
-)
+from service.documents.round import RoundDocument, round_document
 from service.history.measured import Measured
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from switches.rollout.state import Phase, Progress, RolloutState
+from twin.search.gain import Policy, policy_text
+from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark
+
+Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "expired", "rolled_back"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +41,55 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedGain:
+    """The gain over the incumbent that was predicted, with its standard error (None: unknown).
+
+    ``policy_name`` is that of ``policy`` when the round ran.
+    """
+
+    value: float | None
+    error: float | None
+    policy: Policy
+    policy_name: str
+
+    @classmethod
+    def of(cls, answer: Recommendation) -> Self | None:
+        """None where the round did not score by gain."""
+        if answer.score_is != "gain":
+            return None
+        scored = next((one for one in answer.candidates if one.watermark == answer.watermark), None)
+        return cls(
+            value=None if scored is None else _finite(scored.score),
+            error=None if scored is None else _finite(scored.score_error),
+            policy=answer.policy,
+            policy_name=policy_text(answer.policy),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """What a rollout has done, or a dry run would have done, on one switch.
+
+    ``read_back`` is what the switch ran afterwards, None before it was read or where its queues differ.
+    """
+
+    switch: str
+    writes: bool
+    diff: str
+    read_back: Watermark | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """Immutable; a decision makes a new one.
 
-    ``said`` is the round as clients read it; decisions use the fields beside it. ``queue_ratio`` is the mean
-    queue predicted for ``watermark`` ÷ the one predicted for the incumbent (None: unknown). ``switches`` are
-    tuned, ``leaves`` have hosts attached, ``window_s`` is the length of the round's window; ``before`` is
-    what a measured gain compares of that window (None: not measured). ``ran`` is what switches ran that ran
-    another watermark than the incumbent, which is that of most.
+    ``incumbent`` is what ran when its round judged it, ``watermark`` what the round recommends.
+    ``queue_ratio`` is the mean queue predicted for ``watermark`` ÷ the one predicted for the incumbent (None:
+    unknown), ``gain`` the gain predicted (None: the round did not score by gain). ``said`` is the round's
+    document, which is only kept and passed on. ``switches`` are tuned, ``leaves`` have hosts attached,
+    ``window_s`` is the length of the round's window; ``before`` is what a measured gain compares of that
+    window (None: not measured). ``ran`` is what switches ran that ran another watermark than the incumbent,
+    which is that of most.
 
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
@@ -61,8 +98,10 @@ class Entry:
 
     id: str
     created_ns: int
+    incumbent: Watermark
     watermark: Watermark
     queue_ratio: float | None
+    gain: PredictedGain | None
     # The text of a row's ``document`` in the database, in this order.
     said: RoundDocument
     switches: tuple[str, ...]
@@ -79,7 +118,7 @@ class Entry:
     decided_ns: int | None = None
     caution: str | None = None
     rollout: str | None = None
-    pushed: tuple[PushedDocument, ...] = ()
+    pushed: tuple[Pushed, ...] = ()
     expired: str | None = None
     expired_ns: int | None = None
 
@@ -101,10 +140,12 @@ class Entry:
         return cls(
             id=entry_id,
             created_ns=created_ns,
+            incumbent=answer.incumbent,
             watermark=answer.watermark,
             queue_ratio=queue_ratio(
                 answer.winner_prediction.queue_mean_bytes, answer.incumbent_prediction.queue_mean_bytes
             ),
+            gain=PredictedGain.of(answer),
             said=round_document(result, wall_s=wall_s),
             switches=result.switches,
             leaves=result.leaves,
@@ -121,12 +162,6 @@ class Entry:
             holds=cleared.holds,
         )
 
-    @property
-    def incumbent(self) -> Watermark:
-        """What ran when its round judged it."""
-        said = self.said.incumbent
-        return Watermark(said.kmin_bytes, said.kmax_bytes, said.pmax)
-
     def instead_of(self, running: Watermark) -> Watermark | None:
         """What it recommends, if it was made for what runs."""
         return self.watermark if self.incumbent == running else None
@@ -135,11 +170,11 @@ class Entry:
         """With the progress of its rollout; one that is rolled back makes it ``rolled_back``."""
         back = self.status == "approved" and rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         pushed = tuple(
-            PushedDocument(
+            Pushed(
                 switch=name,
                 writes=name in rollout.plan.written,
                 diff=one.change.diff,
-                read_back=None if one.runs is None else WatermarkDocument.of(one.runs),
+                read_back=one.runs,
             )
             for name, one in rollout.switches.items()
             if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
@@ -147,44 +182,13 @@ class Entry:
         status: Decision = "rolled_back" if back else self.status
         return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed)
 
-    def document(
-        self,
-        *,
-        candidates: bool = True,
-        trajectories: bool = True,
-        holds: Sequence[str] | None = None,
-        blocked: Sequence[BlockDocument] = (),
-    ) -> RecommendationDocument:
-        """As HTTP answers it; without ``candidates`` also without trajectories.
-
-        ``holds`` (None: those of the round) and what it is ``blocked`` by are of the moment.
-        """
-        said = {name: getattr(self.said, name) for name in RoundDocument.model_fields}
-        if not candidates:
-            said["candidates"] = []
-        if not (candidates and trajectories):
-            said["trajectories"] = None
-        return RecommendationDocument.from_attributes(
-            self,
-            **said,
-            created=timestamp(self.created_ns),
-            decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
-            support=None
-            if self.support is None
-            else SupportDocument.from_attributes(self.support, last=timestamp(self.support.last_ns)),
-            staged=None if self.staged is None else WatermarkDocument.of(self.staged),
-            switches=list(self.switches),
-            holds=list(self.holds if holds is None else holds),
-            expired=None
-            if self.expired is None or self.expired_ns is None
-            else ExpiredDocument(at=timestamp(self.expired_ns), reason=self.expired),
-            blocked=list(blocked),
-            pushed=list(self.pushed),
-        )
-
 
 def queue_ratio(new_bytes: float | None, old_bytes: float | None) -> float | None:
     """New ÷ old; None where either is unknown or not finite, or the old one is 0."""
     if new_bytes is None or not old_bytes or not (math.isfinite(new_bytes) and math.isfinite(old_bytes)):
         return None
     return new_bytes / old_bytes
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

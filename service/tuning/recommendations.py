@@ -14,9 +14,9 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 from sqlalchemy import Connection
 
-from service.documents.recommendation import Decision
+from service.documents.round import RoundDocument
 from service.history.measured import Measured
-from service.tuning.entry import Entry, Support, queue_ratio
+from service.tuning.entry import Decision, Entry, PredictedGain, Support, queue_ratio
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError, UnavailableError
@@ -24,6 +24,7 @@ from store import rounds
 from store.database import Database, Recorder
 from store.rounds import RoundRow
 from switches.rollout.state import RolloutState
+from twin.search.gain import Policy
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
 
@@ -123,15 +124,33 @@ def entry_of(row: RoundRow) -> Entry:
     """
     document = from_json(zlib.decompress(row.document))
     recommended, incumbent = document["said"]["recommendation"], document["said"]["incumbent"]
+    said = RoundDocument.model_validate(document["said"])
     return _ENTRY.validate_python(
         {
             **document,
             **from_json(row.standing),
             "id": row.id,
             "created_ns": row.created_ns,
+            "incumbent": incumbent,
             "watermark": recommended,
             "queue_ratio": queue_ratio(recommended["queue_mean_bytes"], incumbent["queue_mean_bytes"]),
+            "gain": _gain_of(said),
+            "said": said,
         }
+    )
+
+
+def _gain_of(said: RoundDocument) -> PredictedGain | None:
+    if said.score_is != "gain":
+        return None
+    policy = said.policy
+    return PredictedGain(
+        value=said.recommendation.score,
+        error=said.recommendation.score_error,
+        policy=Policy()
+        if policy is None
+        else Policy(policy.bulk, policy.delay, policy.harm_price, policy.probe),
+        policy_name="" if policy is None else policy.name,
     )
 
 

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from service.documents.base import list_text, timestamp
-from service.documents.recommendation import BlockDocument, RecommendationDocument
+from service.documents.recommendation import (
+    BlockDocument,
+    RecommendationDocument,
+    recommendation_document,
+)
 from service.events import Broadcaster, Clocks
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
@@ -162,7 +166,8 @@ class Validity:
         """The document as HTTP returns it now, with what blocks it."""
         pending = entry.status == "pending"
         cooling = self._cooling() if pending else None
-        return entry.document(
+        return recommendation_document(
+            entry,
             candidates=candidates,
             trajectories=trajectories,
             holds=[*entry.holds, *([cooling.reason] if cooling else [])],

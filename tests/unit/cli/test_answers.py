@@ -21,12 +21,9 @@ from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
 from service.documents.recommendation import (
     BlockDocument,
-    CandidateDocument,
     ExpiredDocument,
-    ImprovementDocument,
     RecommendationDocument,
     RecommendationsDocument,
-    SecondOpinionDocument,
     SupportDocument,
 )
 from service.documents.rollouts import (
@@ -37,6 +34,7 @@ from service.documents.rollouts import (
     RolloutSummaryDocument,
     RolloutSwitchDocument,
 )
+from service.documents.round import CandidateDocument, ImprovementDocument, SecondOpinionDocument
 from service.documents.switches import SwitchDocument
 from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from service.documents.recommendation import PushedDocument
+from service.documents.recommendation import recommendation_document
 from service.history.measured import Measured
-from service.tuning.entry import Entry, Support
+from service.tuning.entry import Entry, Pushed, Support
 from service.tuning.recommendations import (
     MOST_WAITING,
     PENDING_FOR_NS,
@@ -67,14 +67,14 @@ def test_an_entry_comes_back_as_it_was() -> None:
         decided_ns=T0_NS + 1,
         caution="Approved although.",
         rollout="r-1",
-        pushed=(PushedDocument(switch="leaf1", writes=True, diff="- a\n+ b", read_back=None),),
+        pushed=(Pushed(switch="leaf1", writes=True, diff="- a\n+ b", read_back=None),),
         ran={"leaf1": Watermark(3_000, 4_000, 0.5)},
         expired="It is as it should not be.",
         expired_ns=T0_NS + 2,
     )
     again = entry_of(row_of(entry))
     assert again == entry
-    assert again.document() == entry.document()
+    assert recommendation_document(again) == recommendation_document(entry)
     assert again.watermark == changing().recommendation.watermark
 
 
@@ -139,7 +139,7 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
         assert [entry.id for entry in found] == ids[::-1]
         assert [entry.status for entry in found] == ["pending", "rejected", *["superseded"] * 4]
         assert (found[1].decided_by, (await memory.store.fetch(ids[0])).status) == ("ada", "superseded")
-        assert memory.store.pending(ids[5]).document().candidates
+        assert recommendation_document(memory.store.pending(ids[5])).candidates
         assert [entry.id for entry in await memory.store.page(2, before=ids[3])] == [ids[2], ids[1]]
         assert await memory.store.total() == 6
         new = memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
@@ -160,7 +160,7 @@ def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) ->
 
     async def after(memory: Memory) -> None:
         memory.store.restore(await memory.kept.newest(3))
-        found = memory.store.current().document()
+        found = recommendation_document(memory.store.current())
         assert (found.status, found.expired is not None) == ("expired", True)
         with pytest.raises(ConflictError, match="over an hour old"):
             memory.store.pending(found.id)

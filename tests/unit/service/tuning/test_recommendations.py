@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from service.documents.recommendation import recommendation_document
 from service.tuning.entry import Support
 from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import RoundResult
@@ -50,7 +51,7 @@ def test_the_same_answer_keeps_its_id_and_gains_support(store: RecommendationSto
         hour_agreeing=2,
     )
     assert again.said.wall_s == 2.0
-    document = again.document().support
+    document = recommendation_document(again).support
     assert document is not None
     assert (document.rounds, document.last) == (2, "2026-01-01T00:00:01.000Z")
 
@@ -181,7 +182,7 @@ def test_only_what_is_pending_can_be_decided(store: RecommendationStore) -> None
     with pytest.raises(ConflictError, match="is rejected"):
         store.pending(entry.id)
     assert store.current() == decided
-    document = decided.document(candidates=False)
+    document = recommendation_document(decided, candidates=False)
     assert document.candidates == []
     assert document.candidate_count == len(changing().recommendation.candidates)
     assert document.decided_at is not None
@@ -207,13 +208,13 @@ def rollout(phase: Phase, progress: Progress = Progress.SET) -> RolloutState:
 
 def test_a_recommendation_follows_its_rollout(store: RecommendationStore) -> None:
     entry = store.add(changing(), 1.0)
-    assert (entry.document().rollout, entry.document().pushed) == (None, [])
+    assert (recommendation_document(entry).rollout, recommendation_document(entry).pushed) == (None, [])
     store.decide(entry, "approved", "ada")
     store.follow(entry.id, rollout(Phase.CANARY, Progress.APPLYING))
-    under_way = store.get(entry.id).document()
+    under_way = recommendation_document(store.get(entry.id))
     assert (under_way.status, under_way.rollout, under_way.pushed) == ("approved", "r", [])
     store.follow(entry.id, rollout(Phase.DONE))
-    (pushed,) = store.get(entry.id).document().pushed
+    (pushed,) = recommendation_document(store.get(entry.id)).pushed
     assert (pushed.switch, pushed.writes, pushed.diff) == ("leaf1", False, "-a\n+b")
     assert pushed.read_back is not None
 
@@ -223,7 +224,7 @@ def test_one_that_is_taken_back_stands_no_more(store: RecommendationStore, phase
     entry = store.add(changing(), 1.0)
     store.decide(entry, "approved", "ada")
     store.follow(entry.id, rollout(phase, Progress.RESTORED))
-    document = store.get(entry.id).document()
+    document = recommendation_document(store.get(entry.id))
     assert (document.status, document.decided_by, document.pushed) == ("rolled_back", "ada", [])
     with pytest.raises(ConflictError, match="is rolled_back"):
         store.pending(entry.id)
