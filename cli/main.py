@@ -35,7 +35,7 @@ WeightsOption = Annotated[
     ),
 ]
 ScoreOption = Annotated[str, typer.Option("--score", help="gain or normalised.")]
-DEFAULT_WATERMARK = "400KB,1.6MB,20%"
+DEFAULT_WATERMARK = "400KB,1.6MB,20%"  # of ``twin.search.vendor_table``, whose import would delay the help
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", show_default=False)]
 
 

@@ -5,6 +5,7 @@ there.
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -24,6 +25,7 @@ from settings.sections import (
 )
 from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
 from settings.validation import ENV_PREFIX, HiddenValueError, database_url, server_url
+from switches.rollout.plan import Limits
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
 from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
@@ -34,6 +36,7 @@ from twin.search.gain import HARM_PRICE, Policy, policy_named
 from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
 from twin.search.score import ScoreName
+from twin.search.vendor_table import DEFAULT_WATERMARK
 from twin.watermark import Watermark, WatermarkBounds
 
 ENV_DELIMITER = "__"
@@ -48,6 +51,7 @@ _WINDOW = WindowSettings()
 _SEARCH = SearchSettings()
 _BOUNDS = WatermarkBounds()
 _GATE = GateSettings()
+_LIMITS = Limits()
 
 
 class ServerSettings(TlsSettings):
@@ -186,7 +190,7 @@ class FabricSettings(Section):
 class IncumbentSettings(Section):
     """Watermarks that switches run until an adapter has read them: one for all, and exceptions by switch."""
 
-    default: WatermarkSettings = WatermarkSettings(kmin_bytes=400_000, kmax_bytes=1_600_000, pmax=0.2)
+    default: WatermarkSettings = WatermarkSettings(**asdict(DEFAULT_WATERMARK))
     switches: dict[str, WatermarkSettings] = Field(default_factory=dict)
 
 
@@ -375,16 +379,16 @@ class RolloutSettings(Section):
     canary: tuple[str, ...] = ()
     batch_size: int = Field(default=8, ge=1)
     at_once: int = Field(default=16, ge=1, le=256)
-    soak_s: float = Field(default=60.0, ge=0)
-    batch_soak_s: float = Field(default=15.0, ge=0)
+    soak_s: float = Field(default=_LIMITS.soak_s, ge=0)
+    batch_soak_s: float = Field(default=_LIMITS.batch_soak_s, ge=0)
     measure_every_s: float = Field(default=5.0, gt=0)
     silence_s: float = Field(default=15.0, gt=0)
-    patience_s: float = Field(default=60.0, ge=0)
-    pause_share_limit: float = Field(default=0.01, ge=0, le=1)
-    pfc_frames_limit: float = Field(default=100.0, ge=0)
-    drops_limit: float = Field(default=0.0, ge=0)
-    queue_limit: float = Field(default=2.0, ge=1)
-    throughput_limit: float = Field(default=0.5, ge=0, le=1)
+    patience_s: float = Field(default=_LIMITS.patience_s, ge=0)
+    pause_share_limit: float = Field(default=_LIMITS.pause_share, ge=0, le=1)
+    pfc_frames_limit: float = Field(default=_LIMITS.pfc_frames_per_s, ge=0)
+    drops_limit: float = Field(default=_LIMITS.drops_per_s, ge=0)
+    queue_limit: float = Field(default=_LIMITS.queue_factor, ge=1)
+    throughput_limit: float = Field(default=_LIMITS.throughput_share, ge=0, le=1)
 
 
 class StorageSettings(Section):

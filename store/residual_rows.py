@@ -7,8 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, case, func, select
 
 from store.tables import residuals, upsert
-
-DAY_NS = 86_400 * 1_000_000_000
+from telemetry.settings import NS_PER_DAY
 
 
 class ResidualRow(NamedTuple):
@@ -57,7 +56,7 @@ def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) 
 def by_day(connection: Connection, *, since_ns: int, until_ns: int) -> list[DayRow]:
     """By day, rounds and their gains, the oldest day first; the first and last day may be incomplete."""
     gain = residuals.c.gain
-    day = residuals.c.at_ns // DAY_NS
+    day = residuals.c.at_ns // NS_PER_DAY
     query = (
         select(
             day.label("day"),

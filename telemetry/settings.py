@@ -12,6 +12,8 @@ from telemetry.errors import WindowError
 from telemetry.report import ReportBatch
 
 NS_PER_S = 1_000_000_000
+NS_PER_HOUR = 3_600 * NS_PER_S
+NS_PER_DAY = 24 * NS_PER_HOUR
 DEFAULT_MAX_REPORTS = 2_000_000
 
 

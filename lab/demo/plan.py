@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lab.setup import LeafSpine
-from twin.search.vendor_table import VENDOR_TABLE
+from twin.search.vendor_table import DEFAULT_WATERMARK, VENDOR_TABLE
 from twin.watermark import Watermark
 
-VENDOR_DEFAULT = Watermark(400_000, 1_600_000, 0.2)  # the default incumbent, at 100 Gbit/s
+VENDOR_DEFAULT = DEFAULT_WATERMARK
 PAPER = next(row.watermark for row in VENDOR_TABLE if row.name == "DCQCN paper")
 PERIOD_S = 1e-3
 

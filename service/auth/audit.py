@@ -24,14 +24,13 @@ from settings.security import Caller
 from store import audit_rows
 from store.audit_rows import AuditEntry, AuditRow
 from store.database import Database, Recorder
+from telemetry.settings import NS_PER_DAY
 
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
 ALWAYS_WITHIN_S = 0.5
 REFUSALS_PER_MIN = 60  # refused attempts recorded per caller: repeated ones must not fill the log
 MOST_CALLERS = 1_000
-
-_DAY_NS = 86_400 * 10**9
 
 _log = logging.getLogger("ecntwin.audit")
 
@@ -50,7 +49,7 @@ class Audit:
     def __init__(self, database: Database, recorder: Recorder, *, keep_days: float, clocks: Clocks) -> None:
         self._database = database
         self._recorder = recorder
-        self._keep_ns = round(keep_days * _DAY_NS)
+        self._keep_ns = round(keep_days * NS_PER_DAY)
         self._wall_ns = clocks.wall_ns
         self._last_ns = 0
         self._refusals = RateLimits(

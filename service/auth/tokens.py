@@ -23,6 +23,7 @@ from store.audit_rows import AuditEntry
 from store.connection import place_of
 from store.database import Database, Recorder
 from store.token_rows import TokenRow
+from telemetry.settings import NS_PER_HOUR
 
 
 def holds_tokens(url: str | None) -> bool:
@@ -178,7 +179,7 @@ def lifetime_ns(text: str) -> int:
             "it is a number and h, d, w or y, 100y at most",
             "give such as 90d, or leave it out for a token that does not expire",
         )
-    return hours * 3_600 * 10**9
+    return hours * NS_PER_HOUR
 
 
 def checked_scopes(given: Iterable[str]) -> frozenset[Scope]:

@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from telemetry.settings import NS_PER_DAY, NS_PER_S
+
 MOST_KEYS = 100
 
 
@@ -87,6 +89,6 @@ GivenTime = Annotated[AwareDatetime, AfterValidator(_in_reach)]
 
 
 def nanoseconds(at: datetime) -> int:
-    """Since 1970."""
+    """Nanoseconds since 1970."""
     since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+    return since.days * NS_PER_DAY + since.seconds * NS_PER_S + since.microseconds * 1_000

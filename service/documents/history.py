@@ -22,8 +22,9 @@ from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.gain_rows import GainRow
 from store.queue_rows import Seen
-from store.residual_rows import DAY_NS, DayRow, ResidualRow
+from store.residual_rows import DayRow, ResidualRow
 from store.silence_rows import SilenceRow
+from telemetry.settings import NS_PER_DAY
 from twin.search.push_gate import residual_ratio
 
 SUBJECTS_TOLD = 8
@@ -262,7 +263,7 @@ class AdviceDayDocument(Document):
 
     @classmethod
     def of(cls, row: DayRow) -> Self:
-        return cls.from_attributes(row, day=timestamp(row.day * DAY_NS)[:10])
+        return cls.from_attributes(row, day=timestamp(row.day * NS_PER_DAY)[:10])
 
 
 class AdviceDocument(Document):

@@ -32,10 +32,10 @@ from telemetry.decode.sonic_counters import (
     sonic_samples,
     wanted_names,
 )
+from telemetry.settings import NS_PER_S
 
 _ROW = "COUNTERS:"
 _TRIES = 5  # the first poll reads the names of ports, then of their queues, then the rows
-_NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
 
 
 def sonic_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> PolledSource:
@@ -181,7 +181,7 @@ class _Answers:
             seconds, microseconds = (int(part) for part in answer)
         except (TypeError, ValueError) as error:
             raise self._unreadable(f"{answer!r} for the time") from error
-        time_ns = seconds * _NS_PER_S + microseconds * _NS_PER_US
+        time_ns = seconds * NS_PER_S + microseconds * 1_000
         if not 0 <= time_ns <= MOST:
             raise self._unreadable(f"{seconds} s for the time")
         return time_ns

@@ -25,6 +25,7 @@ from twin.arrivals.from_telemetry import REPLAY_S
 from twin.arrivals.in_a_row import begun_bytes, in_a_row
 from twin.arrivals.waiting import MOST_WAITING
 from twin.scenario import Scenario
+from twin.search.explain import CLASS_WORDS
 from twin.search.looks import LEAST_LONG
 from twin.units import bytes_text, duration_text, percent_text
 
@@ -38,11 +39,6 @@ LEAST_WINDOWS = 4  # ... of which so many windows were seen: fewer do not tell i
 ASIDE_FOR = 12.0  # times as long as moments are kept
 LEAST_BEGUN = 0.85  # of the bytes delivered, in messages that begin in their moment: others last longer
 _Name = tuple[str, str | None, str, int]
-_CLASS_WORDS = {
-    FlowClass.ELEPHANT: "elephants",
-    FlowClass.POTENTIAL_ELEPHANT: "potential elephants",
-    FlowClass.MOUSE: "mice",
-}
 
 
 class _Same(NamedTuple):
@@ -110,7 +106,7 @@ class Regime:
         if 0.5 * np.abs(change).sum() > max(same.shares, same.spreads * float(apart.max())):
             place = int(np.argmax(np.abs(change)))
             found.append(
-                f"{_CLASS_WORDS[list(FlowClass)[place]]} carry {percent_text(self.class_shares[place])} "
+                f"{CLASS_WORDS[list(FlowClass)[place].label]} carry {percent_text(self.class_shares[place])} "
                 f"of the bytes, before {percent_text(float(centre[place]))}"
             )
         if (fan_in := moved(lambda one: one.fan_in)) is not None:

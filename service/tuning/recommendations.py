@@ -24,13 +24,13 @@ from store import rounds
 from store.database import Database, Recorder
 from store.rounds import RoundRow
 from switches.rollout.state import RolloutState
+from telemetry.settings import NS_PER_DAY, NS_PER_HOUR
 from twin.search.gain import Policy
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
 
 PRUNE_EVERY = 50
 MOST_WAITING = 100
-NS_PER_DAY = 86_400 * 1_000_000_000
 
 _ENTRY = TypeAdapter(Entry)  # unknown keys are ignored, so that rows of other versions stay readable
 _DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "ran"}
@@ -167,8 +167,8 @@ def _standing(entry: Entry) -> str:
     return _ENTRY.dump_json(entry, include=_STANDING).decode()
 
 
-PENDING_FOR_NS = 3_600 * 1_000_000_000  # one that waited longer than this across a restart is outdated
-STABILITY_OVER_NS = 3_600 * 1_000_000_000
+PENDING_FOR_NS = NS_PER_HOUR  # one that waited longer than this across a restart is outdated
+STABILITY_OVER_NS = NS_PER_HOUR
 _CANNOT_TELL = (VerdictKind.UNCALIBRATED, VerdictKind.UNCONGESTED)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from settings.errors import SettingsError
+from telemetry.settings import NS_PER_S
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -294,7 +295,7 @@ class RecvmmsgReader:
         payloads = [view[begin:end].tobytes() for begin, end in zip(begins.tolist(), ends, strict=True)]
         stamped = headers["control_bytes"][rows] >= _STAMP_BYTES
         stamped &= stamps["kind"][rows] == _SCM_TIMESTAMPNS
-        received_ns = stamps["s"][rows] * 1_000_000_000 + stamps["ns"][rows]
+        received_ns = stamps["s"][rows] * NS_PER_S + stamps["ns"][rows]
         if not stamped.all():
             received_ns = np.where(stamped, received_ns, self._clock_ns())
         senders = names[rows] if isinstance(rows, slice) else [names[row] for row in rows.tolist()]

@@ -12,7 +12,7 @@ import msgspec
 from switches.errors import SwitchError
 from twin.watermark import Watermark
 
-QUEUE_OFFSET_BYTES = 10_000.0  # about ten packets: below that depth a ratio is noise
+QUEUE_SLACK_BYTES = 10_000.0  # about ten packets: below that depth a ratio is noise
 COUNTED_FACTOR = 1.5  # counts over a short window scatter
 
 
@@ -134,7 +134,7 @@ def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) 
             yield f"{is_now:.4g} {what}, {was:.4g} before; {COUNTED_FACTOR * was + growth:.4g} are allowed"
     if now.queue_mean_bytes is not None:
         expected = max(before.queue_mean_bytes or 0.0, predicted.queue_mean_bytes or 0.0)
-        if expected > 0 and now.queue_mean_bytes > limits.queue_factor * expected + QUEUE_OFFSET_BYTES:
+        if expected > 0 and now.queue_mean_bytes > limits.queue_factor * expected + QUEUE_SLACK_BYTES:
             yield (
                 f"the mean queue is {now.queue_mean_bytes:,.0f} B, above {limits.queue_factor:g} times "
                 f"the larger of before ({before.queue_mean_bytes or 0:,.0f} B) "

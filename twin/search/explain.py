@@ -16,7 +16,7 @@ from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 
-_CLASS_WORDS = {"mouse": "mice", "elephant": "elephants", "potential_elephant": "potential elephants"}
+CLASS_WORDS = {"mouse": "mice", "elephant": "elephants", "potential_elephant": "potential elephants"}
 
 
 def relative_changes(incumbent: Prediction, winner: Prediction) -> Mapping[str, float]:
@@ -87,7 +87,7 @@ def why(
 
     ``gained`` such as ``8 ± 2 % better for the balanced policy``; None where the normalised score decides.
     """
-    traffic = f"{_CLASS_WORDS.get(dominant_class, dominant_class)} carry the most bytes"
+    traffic = f"{CLASS_WORDS.get(dominant_class, dominant_class)} carry the most bytes"
     if verdict.kind is not VerdictKind.CHANGE:
         queue = bytes_text(incumbent_prediction.queue_mean_bytes)
         now = f"now predicted: mean queue {queue}, {_harm(incumbent_prediction, pfc)}"

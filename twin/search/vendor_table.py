@@ -76,18 +76,27 @@ VENDOR_TABLE: tuple[VendorWatermark, ...] = (
 )
 
 
-def vendor_table(link_rate_bytes_per_s: float) -> tuple[VendorWatermark, ...]:
-    """The rows published for links of this rate, and that of the HPCC simulation, stated per rate.
+def hpcc_watermark(rate_gbps: float) -> Watermark:
+    """The setting of the HPCC simulation, stated per rate.
 
-    HPCC (Li et al., SIGCOMM 2019, its public ns-3 configuration of DCQCN): 100 KB, 400 KB, 20 % at 25 Gbit/s,
-    and in proportion to the rate above and below.
+    Li et al., SIGCOMM 2019, its public ns-3 configuration of DCQCN: 100 KB, 400 KB, 20 % at 25 Gbit/s, and in
+    proportion to the rate above and below.
     """
+    kmin_bytes = max(1_000, round(4 * rate_gbps) * 1_000)
+    return Watermark(kmin_bytes, 4 * kmin_bytes, 0.2)
+
+
+DEFAULT_WATERMARK = hpcc_watermark(100.0)
+"""What switches are taken to run where neither the settings nor a reading says: 400 KB, 1.6 MB, 20 %."""
+
+
+def vendor_table(link_rate_bytes_per_s: float) -> tuple[VendorWatermark, ...]:
+    """The rows published for links of this rate, and that of the HPCC simulation."""
     rate_gbps = link_rate_bytes_per_s / GBPS
     rows = tuple(row for row in VENDOR_TABLE if row.from_gbps <= rate_gbps <= row.to_gbps)
-    kmin_bytes = max(1_000, round(4 * rate_gbps) * 1_000)
     hpcc = VendorWatermark(
         f"HPCC simulation at {rate_gbps:g} Gbit/s",
-        Watermark(kmin_bytes, 4 * kmin_bytes, 0.2),
+        hpcc_watermark(rate_gbps),
         "Li et al., HPCC, SIGCOMM 2019, public ns-3 configuration of DCQCN",
     )
     return (*rows, hpcc)

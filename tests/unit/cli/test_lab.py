@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from cli import main
 from cli.client import checked_token, checked_url
 from cli.lab import host_and_port
 from cli.main import app
 from cli.output import run_to_exit_code
+from service.tuning.recordings import parse_watermark
 from settings.errors import InputError
+from settings.model import Settings
+from twin.search.vendor_table import DEFAULT_WATERMARK
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,8 @@ def test_a_token_fits_a_header_and_is_never_shown() -> None:
         with pytest.raises(InputError) as caught:
             checked_token(text)
         assert text not in str(caught.value)
+
+
+def test_the_default_of_the_command_line_is_the_default_incumbent() -> None:
+    assert parse_watermark(main.DEFAULT_WATERMARK, "--watermark") == DEFAULT_WATERMARK
+    assert Settings().incumbent.default.watermark() == DEFAULT_WATERMARK

@@ -13,6 +13,7 @@ from store.gain_rows import GainRow
 from store.queue_rows import PortStep
 from store.residual_rows import ResidualRow
 from store.tables import gains, prune_oldest, pulse, residuals
+from telemetry.settings import NS_PER_DAY
 
 S = 1_000_000_000
 T = 1_767_225_600 * S
@@ -109,7 +110,7 @@ def test_residuals_are_one_a_time_the_newest_first_and_pruned(database: Database
 
 
 def test_advice_is_counted_by_day(database: Database) -> None:
-    day = residual_rows.DAY_NS
+    day = NS_PER_DAY
     first = T // day * day
     rows = [
         ResidualRow(first, "kept", None, None, 0.0, None),

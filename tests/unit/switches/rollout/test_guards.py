@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.rollout.plan import COUNTED_FACTOR, QUEUE_OFFSET_BYTES, Figures, Limits, breaches
+from switches.rollout.plan import COUNTED_FACTOR, QUEUE_SLACK_BYTES, Figures, Limits, breaches
 
 LIMITS = Limits(
     pause_share=0.01,
@@ -38,7 +38,7 @@ def said(now: Figures, before: Figures = BEFORE, predicted: Figures = QUIET) -> 
         ("drops_per_s", COUNTED_FACTOR * 4 + 2, 8.1, "8.1 packets a second are dropped, 4 before"),
         (
             "queue_mean_bytes",
-            2 * 50_000 + QUEUE_OFFSET_BYTES,
+            2 * 50_000 + QUEUE_SLACK_BYTES,
             110_001.0,
             "the mean queue is 110,001 B, above 2 times",
         ),
