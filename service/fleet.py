@@ -49,6 +49,8 @@ class LastReading:
 
 
 UNREAD = LastReading()
+StillWanted = Callable[[], bool]
+"""Whether a step is still wanted when its turn comes; asked just before it runs."""
 OnReading = Callable[[str, LastReading, LastReading], None]
 
 
@@ -381,7 +383,7 @@ class Fleet:
         await self.refresh([name for name in self.names if self.kind(name) != "dry-run"])
 
     async def step(
-        self, switch: str, step: Callable[[SwitchAdapter], T], *, still: Callable[[], bool] = lambda: True
+        self, switch: str, step: Callable[[SwitchAdapter], T], *, still: StillWanted = lambda: True
     ) -> T:
         """Runs a blocking step with exclusive use of the switch's adapter.
 

@@ -177,11 +177,7 @@ class Service:
         """Creates alarms, history, and the restore of persisted state."""
         settings, clocks = self.settings, self._clocks
         self.database_health = DatabaseHealth(
-            self.database,
-            restored=lambda: self.persistence.journal.known,
-            waiting=lambda: self.recorder.waiting,
-            lost=lambda: self.history.lost,
-            metrics=self.metrics.storage,
+            self.database, self.persistence.journal, self.recorder, self.history, self.metrics.storage
         )
         lossless = frozenset(settings.alarms.lossless_queues) if settings.fabric.pfc else None
         self.alarms = Alarms(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.alarms.groups import IncastSite, incast_sites
 from service.events import Clocks
 from service.fleet import Fleet
+from service.history.service import History
 from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
 from service.ingest.window_owner import WindowOwner
@@ -18,7 +19,8 @@ from service.metrics import StorageMetrics
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
 from service.udp.listener import UdpListener
-from store.database import Database
+from store.database import Database, Recorder
+from store.journal import Journal
 from telemetry.alarms import Finding, Subject, ecn_findings, gap_findings, loss_findings, pause_findings
 from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
@@ -28,22 +30,18 @@ from telemetry.state import NetworkState, QueueRef
 
 @dataclass
 class DatabaseHealth:
-    """The state of the journal and of history writes.
-
-    ``restored``: the journal of earlier services was read. ``lost`` counts history entries dropped unwritten,
-    ``waiting`` those queued.
-    """
+    """Whether decisions and history can be written, for alarms and metrics."""
 
     database: Database
-    restored: Callable[[], bool]
-    waiting: Callable[[], int]
-    lost: Callable[[], int]
+    journal: Journal
+    recorder: Recorder
+    history: History
     metrics: StorageMetrics
 
     def __post_init__(self) -> None:
         self._lost_before = 0
         self.metrics.failing.set_function(lambda: float(self.failing is not None))
-        self.metrics.waiting.set_function(self.waiting)
+        self.metrics.waiting.set_function(lambda: self.recorder.waiting)
 
     @property
     def failing(self) -> str | None:
@@ -52,7 +50,9 @@ class DatabaseHealth:
         """
         if self.database.failing is not None:
             return f"the database cannot be written ({self.database.failing})"
-        return None if self.restored() else "the database could not be read, and what was begun is not known"
+        return (
+            None if self.journal.known else "the database could not be read, and what was begun is not known"
+        )
 
     def findings(self) -> Iterator[Finding]:
         failing = self.failing
@@ -63,7 +63,7 @@ class DatabaseHealth:
             if failing is None
             else f"No switch is set: {failing}. Reports and recommendations go on as before",
         )
-        lost, before = self.lost(), self._lost_before
+        lost, before = self.history.lost, self._lost_before
         self._lost_before = lost
         self.metrics.dropped.inc(lost - before)
         yield Finding(

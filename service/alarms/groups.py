@@ -32,6 +32,8 @@ MOST_LEFT = 1_000
 _OF_ITS_QUEUE = frozenset({ECN_OFF, LOSSLESS_LOSS, PFC_STORM})
 
 Cause = tuple[str, str | None]
+ToWallNs = Callable[[float], int]
+"""Converts an alarm's monotonic seconds to wall-clock nanoseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ class AlarmGroups:
         active: Iterable[Alarm],
         changes: Iterable[Change],
         incasts: Sequence[IncastSite],
-        wall_ns: Callable[[float], int],
+        wall_ns: ToWallNs,
     ) -> tuple[JoinedChange, ...]:
         """Sorts the active alarms into joined alarms; ``changes`` say how the others ended."""
         now = {alarm.subject: alarm for alarm in active}
@@ -287,7 +289,7 @@ class AlarmGroups:
         sites: Sequence[IncastSite],
         by_cause: dict[Cause, _Open],
         of_incasts: list[_Open],
-        wall_ns: Callable[[float], int],
+        wall_ns: ToWallNs,
     ) -> _Open:
         """The joined alarm for a new one: that of its cause, else a new joined alarm."""
         subject = alarm.subject

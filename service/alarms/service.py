@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from service.alarms.attention import Ack, Silences
 from service.alarms.checks import AlarmChecks, CheckResult
-from service.alarms.groups import AlarmGroups, JoinedAlarm, JoinedChange, Together, together
+from service.alarms.groups import AlarmGroups, JoinedAlarm, JoinedChange, Together, ToWallNs, together
 from service.documents.alarms import AlarmGroupDocument
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
@@ -279,11 +279,8 @@ class Alarms:
             for alarm in alarms
         ]
 
-    def _wall_clock(self) -> Callable[[float], int]:
-        """Converts an alarm's monotonic seconds to wall-clock nanoseconds, by the clocks as they are now.
-
-        A corrected wall clock therefore corrects earlier times too.
-        """
+    def _wall_clock(self) -> ToWallNs:
+        """By the clocks as they are now: a corrected wall clock corrects earlier times too."""
         now_s, now_ns = self.clocks.monotonic_s(), self.clocks.wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 

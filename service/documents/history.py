@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from service.alarms.attention import Ack
-from service.alarms.groups import JoinedAlarm
+from service.alarms.groups import JoinedAlarm, ToWallNs
 from service.documents.alarms import (
     AcknowledgementDocument,
     AlarmGroupDocument,
@@ -82,14 +81,13 @@ class AlarmDocument(Document):
     def of(
         cls,
         alarm: JoinedAlarm,
-        wall_ns: Callable[[float], int],
+        wall_ns: ToWallNs,
         *,
         ack: Ack | None = None,
         silence: SilenceRow | None = None,
         group: str | None = None,
         subjects: int,
     ) -> Self:
-        """``wall_ns`` converts its seconds to nanoseconds since 1970."""
         kind, lead = KINDS[alarm.kind], alarm.lead
         since_ns = wall_ns(alarm.since_s) if alarm.raised_ns is None else alarm.raised_ns
         return cls.from_attributes(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from service.alarms.attention import Ack
-from service.alarms.groups import IncastSite, JoinedAlarm, JoinedChange
+from service.alarms.groups import IncastSite, JoinedAlarm, JoinedChange, ToWallNs
 from service.events import Clocks
 from store.alarm_rows import AlarmRow, last_alive_ns, open_rows, put
 from store.database import Database, Recorder
@@ -69,10 +69,8 @@ class AlarmHistory:
         self._put([replace(row, ended_ns=left.seen_ns(row), why=GONE) for row in over])
         self._restored = True
 
-    def record(
-        self, changes: Sequence[JoinedChange], acks: Mapping[str, Ack], wall_ns: Callable[[float], int]
-    ) -> None:
-        """Queues what changed; ``wall_ns`` converts an alarm's seconds to nanoseconds since 1970."""
+    def record(self, changes: Sequence[JoinedChange], acks: Mapping[str, Ack], wall_ns: ToWallNs) -> None:
+        """Queues what changed."""
         if changes:
             self._put([self._changed(change.alarm, acks.get(change.alarm.id), wall_ns) for change in changes])
 
@@ -100,7 +98,7 @@ class AlarmHistory:
 
         self._recorder.put(end, key="tidy alarms")
 
-    def _changed(self, alarm: JoinedAlarm, ack: Ack | None, wall_ns: Callable[[float], int]) -> AlarmRow:
+    def _changed(self, alarm: JoinedAlarm, ack: Ack | None, wall_ns: ToWallNs) -> AlarmRow:
         before = self._there.pop(alarm.id, None)
         level, sentence = alarm.level.label, takeable(alarm.sentence)
         kind, of, switch = alarm.kind, takeable(alarm.lead.subject.of), alarm.switch

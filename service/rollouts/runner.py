@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from service.fleet import Fleet, OvertakenError
+from service.fleet import Fleet, OvertakenError, StillWanted
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.watch import Watcher
@@ -181,7 +181,7 @@ class Runner:
         return replace(self.last_freeze, frozen=True, unknown=UNREAD)
 
     @uncancelled
-    async def record(self, rollout: Rollout, event: Event, still: Callable[[], bool] = lambda: True) -> None:
+    async def record(self, rollout: Rollout, event: Event, still: StillWanted = lambda: True) -> None:
         """Journals an event, then applies it; does neither if it is no longer wanted (``still``)."""
         async with rollout.recording:
             if not still():
@@ -331,7 +331,7 @@ class Runner:
             await self.record(rollout, Checked(at_s=self.clock.now_s(), switches=names), still)
 
     async def _timed(
-        self, rollout: Rollout, action: SwitchAction, step: Step, still: Callable[[], bool]
+        self, rollout: Rollout, action: SwitchAction, step: Step, still: StillWanted
     ) -> Event | None:
         began_s = self.clock.now_s()
         event = await self._event_of(action, rollout.state.plan, still)
@@ -339,9 +339,7 @@ class Runner:
             self.notifier.step_timed(action.switch, step, self.clock.now_s() - began_s)
         return event
 
-    async def _event_of(
-        self, action: SwitchAction, plan: RolloutPlan, still: Callable[[], bool]
-    ) -> Event | None:
+    async def _event_of(self, action: SwitchAction, plan: RolloutPlan, still: StillWanted) -> Event | None:
         """Runs a step; a ``SwitchError`` becomes an event.
 
         None if the step was no longer wanted (``still``) once the switch was free: nothing was done. Where
@@ -378,7 +376,7 @@ class Runner:
             )
             return failed("mistake", sentence, passing=False)
 
-    async def _done(self, action: SwitchAction, plan: RolloutPlan, still: Callable[[], bool]) -> Event:
+    async def _done(self, action: SwitchAction, plan: RolloutPlan, still: StillWanted) -> Event:
         name = action.switch
         match action:
             case Stage(target=target):

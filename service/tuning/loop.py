@@ -187,7 +187,7 @@ class TuningLoop:
                     clock_s=self.clock_s,
                     progress=self._progress(loop),
                     moments=self.moments,
-                    standing=lambda running: None if standing is None else standing.instead_of(running),
+                    standing=standing,
                 ),
             )
             if result.recommendation.verdict.kind is not VerdictKind.UNCALIBRATED:

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
@@ -118,18 +118,30 @@ class RoundResult:
         return residual_ratio(self.predicted_queue_bytes, self.measured_queue_bytes)
 
 
+class IncumbentOf(Protocol):
+    def __call__(self, switches: Iterable[str], /) -> Watermark:
+        """The watermark that most of these switches run."""
+
+
+class Standing(Protocol):
+    """A recommendation that stays unless another answer is surely better."""
+
+    def instead_of(self, running: Watermark) -> Watermark | None:
+        """What it recommends instead of ``running``; None if it was made for another watermark."""
+
+
 def run_round(
     state: NetworkState,
     ask: Ask,
-    incumbent: Callable[[Iterable[str]], Watermark],
+    incumbent: IncumbentOf,
     *,
     workers: Workers,
     clock_s: Callable[[], float] = time.perf_counter,
     progress: Callable[[Progress], None] | None = None,
     moments: Moments | None = None,
-    standing: Callable[[Watermark], Watermark | None] = lambda _: None,
+    standing: Standing | None = None,
 ) -> RoundResult:
-    """``incumbent`` returns what the given switches run, ``standing`` what is recommended instead of that.
+    """Runs a round on ``state``; ``standing`` is the recommendation now in force, if there is one.
 
     ``moments`` are other moments of this traffic to judge on as well; None: the window's alone. Predictions
     are for one watermark on all switches tuned; where they run several, as during a rollout, notes say so.
@@ -177,7 +189,7 @@ def run_round(
         dominant_class=state.dominant_class.label,
         earlier=tuple(earlier),
         long=judged.long,
-        standing=standing(running),
+        standing=None if standing is None else standing.instead_of(running),
         notes=(*found.notes, *_waiting_note(waiting), *mixed),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
@@ -206,9 +218,7 @@ def run_round(
     )
 
 
-def _mixed_note(
-    switches: Collection[str], running: Watermark, incumbent: Callable[[Iterable[str]], Watermark]
-) -> tuple[str, ...]:
+def _mixed_note(switches: Collection[str], running: Watermark, incumbent: IncumbentOf) -> tuple[str, ...]:
     others = [name for name in switches if incumbent([name]) != running]
     if not others:
         return ()

@@ -252,7 +252,7 @@ class Ecntwin(Tuner):
                 self._fleet.incumbent,
                 workers=self._workers,
                 moments=self._moments,
-                standing=lambda runs: None if standing is None else standing.instead_of(runs),
+                standing=standing,
             )
         except (TwinError, TelemetryError) as error:
             self.rounds.append(note("failed", str(error)))

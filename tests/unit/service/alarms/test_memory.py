@@ -17,15 +17,15 @@ class World:
 
     def __init__(self) -> None:
         self.database = SimpleNamespace(failing=None)
-        self.known = True
-        self.waiting = 0
-        self.lost = 0
+        self.journal = SimpleNamespace(known=True)
+        self.recorder = SimpleNamespace(waiting=0)
+        self.history = SimpleNamespace(lost=0)
         self.registry = CollectorRegistry()
         self.memory = DatabaseHealth(
             cast(Any, self.database),
-            restored=lambda: self.known,
-            waiting=lambda: self.waiting,
-            lost=lambda: self.lost,
+            cast(Any, self.journal),
+            cast(Any, self.recorder),
+            cast(Any, self.history),
             metrics=StorageMetrics(self.registry),
         )
 
@@ -56,7 +56,7 @@ def test_a_database_that_takes_nothing_keeps_switches_from_being_set(world: Worl
 
 
 def test_so_does_a_journal_that_could_not_be_read(world: World) -> None:
-    world.known = False
+    world.journal.known = False
     value, sentence = world.found()["storage"]
     assert value == 1
     assert "what was begun is not known" in sentence
@@ -64,16 +64,16 @@ def test_so_does_a_journal_that_could_not_be_read(world: World) -> None:
 
 
 def test_what_is_lost_is_found_while_it_grows(world: World) -> None:
-    world.lost = 7
+    world.history.lost = 7
     value, sentence = world.found()["history_lost"]
     assert (value, sentence[:9]) == (1, "7 entries")
     assert world.found()["history_lost"][0] == 0
-    world.lost = 9
+    world.history.lost = 9
     assert world.found()["history_lost"][1].startswith("2 entries")
     assert world.metric("ecntwin_storage_dropped_total") == 9
 
 
 def test_what_waits_is_told_as_it_is(world: World) -> None:
     for waiting in (3, 0):
-        world.waiting = waiting
+        world.recorder.waiting = waiting
         assert world.metric("ecntwin_storage_waiting") == waiting
