@@ -59,6 +59,10 @@ TUNERS: Mapping[str, Entry] = MappingProxyType(
             "this project's service: replays what telemetry shows, then changes; told what J weighs",
         ),
         "ecntwin-balanced": Entry(Ecntwin, "the same by its default policy, where bare packets count too"),
+        "ecntwin-nic": Entry(
+            lambda: Ecntwin(weights=J_WEIGHTS, what=("watermark", "nic")),
+            "the first, and what it says of NICs followed as well",
+        ),
         "random": Entry(RandomControl, "another random setting each millisecond", _BOTH),
         "annealing": Entry(Annealing, "plain annealing of one watermark, at most 100 probes", _BOTH),
         "paraleon": Entry(Paraleon, "ICNP 2024, as released: 130 probes", _BOTH),

@@ -23,6 +23,9 @@ says what stands, and the gate what may be set. What passes is set as by ``rollo
 - **Where.** A round finds one watermark for all switches with a congested port, and that is set on every port
   of theirs; other switches keep what they run. Before it, ports of other rates run other thresholds: the
   service takes the watermark of most switches, and of most ports of each, for what all run.
+- **NICs.** With ``what`` a round also says what senders should run (``twin.search.co_tuning``). The service
+  leaves that to its operator; here its advice is followed wherever it is recommended and nothing holds a
+  change back: senders and the watermark that goes with them are set at once, on every port.
 
 CPU time includes that of the exporters, which write the reports. The search runs in this process, so that it
 is counted; the answers do not depend on ``workers``.
@@ -53,7 +56,8 @@ from telemetry.settings import NS_PER_S
 from telemetry.window.window import Window
 from twin.errors import TwinError
 from twin.packet.plan import FabricPlan
-from twin.search.recommendation import VerdictKind
+from twin.search.coordinates import What
+from twin.search.recommendation import CoTuning, VerdictKind
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Workers
 
@@ -61,6 +65,8 @@ PERIOD_S = 1e-3
 _SAME_TIME_S = 1e-9
 J_WEIGHTS = "0.5,0.5,0"  # of bulk speed, mice and probe, as bench.rivals.judge weighs them
 
+Approved = tuple[Entry, CoTuning | None]
+"""What is to be set: the entry's watermark, or all of a co-tuning."""
 Outcome = Literal["skipped", "failed", "kept", "held", "pushed"]
 
 
@@ -93,8 +99,8 @@ class _Unsaved(SavedRounds):
 class Ecntwin(Tuner):
     """The service in one process; times in simulated seconds.
 
-    ``weights``, ``candidates`` and ``narrowed`` are the search's (None: the service's). ``rounds`` are those
-    of the run under way or ended last.
+    ``weights``, ``candidates`` and ``narrowed`` are the search's (None: the service's), ``what`` is tuned.
+    ``rounds`` are those of the run under way or ended last.
     """
 
     looks: ClassVar[Looks] = Looks.FLOWS
@@ -108,6 +114,7 @@ class Ecntwin(Tuner):
         weights: str | None = None,
         candidates: int | None = None,
         narrowed: int | None = None,
+        what: tuple[What, ...] = ("watermark",),
         workers: Workers | None = None,
     ) -> None:
         self.round_every_s = round_every_s
@@ -118,6 +125,7 @@ class Ecntwin(Tuner):
             for name, value in (("weights", weights), ("candidates", candidates), ("narrowed", narrowed))
             if value is not None
         }
+        self._what = what
         self._workers = workers or InProcessWorkers()
         self.rounds: list[Round] = []
 
@@ -145,10 +153,10 @@ class Ecntwin(Tuner):
         self._fleet = Fleet(
             settings.incumbent, Adapters(settings.push, AdapterRegistry(), clock_ns=self._clock_ns)
         )
-        self._asked = facts.incumbent
-        self._ready: tuple[float, Entry | None] | None = None
+        self._asked = Settings(facts.incumbent)
+        self._ready: tuple[float, Approved | None] | None = None
         self._rolling: tuple[float, Entry] | None = None
-        return Settings(self._asked)
+        return self._asked
 
     def act(self, seen: Seen) -> Settings:
         self._now_s = seen.end_s
@@ -163,7 +171,7 @@ class Ecntwin(Tuner):
                 self._roll_out(approved, seen.watermarks)
             self._ready = None
             self._ended_s = self._looked_s = self._now_s
-        return Settings(self._asked)
+        return self._asked
 
     def _due(self) -> bool:
         """As ``TuningLoop`` waits: a period after the last round, or less where looks find other traffic."""
@@ -196,6 +204,7 @@ class Ecntwin(Tuner):
                         "pmax": usual.pmax,
                     }
                 },
+                "tuning": {"what": [one for one in self._what if one != "nic" or facts.sets_senders]},
                 "search": {"seed": seed, **self._search},
             }
         )
@@ -229,8 +238,8 @@ class Ecntwin(Tuner):
         for switch, own in rows.items():
             self._fleet.note(Reading.of(switch, self._queues(watermarks, own), self._clock_ns()))
 
-    def _round(self, watermarks: tuple[Watermark, ...]) -> Entry | None:
-        """Runs a round as ``TuningLoop`` does; the entry that policy approves, if any."""
+    def _round(self, watermarks: tuple[Watermark, ...]) -> Approved | None:
+        """Runs a round as ``TuningLoop`` does; what policy approves, if anything."""
         note = partial(Round, self._now_s)
         last_ns = self._window.last_report_ns
         accepted = self._window.counters.accepted
@@ -264,7 +273,10 @@ class Ecntwin(Tuner):
         entry = self._store.add(
             result, self.compute_s * self._a_second, cleared, None, running, changed=changed, rolling=rolling
         )
-        if entry.status != "pending" or entry.staged is None:
+        together = answer.co_tuning
+        if together is not None and not together.recommended:
+            together = None
+        if together is None and (entry.status != "pending" or entry.staged is None):
             self.rounds.append(note("kept", answer.why, result))
             return None
         blocks = list(entry.holds)
@@ -275,13 +287,21 @@ class Ecntwin(Tuner):
         if blocks:
             self.rounds.append(note("held", " ".join(blocks), result))
             return None
-        self.rounds.append(note("pushed", answer.why, result))
-        return self._store.decide(entry, "approved", POLICY)
+        self.rounds.append(note("pushed", answer.why if together is None else together.sentence, result))
+        if entry.status == "pending":
+            entry = self._store.decide(entry, "approved", POLICY)
+        return entry, together
 
-    def _roll_out(self, entry: Entry, watermarks: tuple[Watermark, ...]) -> None:
-        assert entry.staged is not None, "only such are approved"
-        self._asked = tuple(
-            entry.staged if switch in entry.switches else runs
-            for switch, runs in zip(self._facts.switch, watermarks, strict=True)
-        )
+    def _roll_out(self, approved: Approved, watermarks: tuple[Watermark, ...]) -> None:
+        entry, together = approved
+        if together is None:
+            assert entry.staged is not None, "only such are approved"
+            marks = tuple(
+                entry.staged if switch in entry.switches else runs
+                for switch, runs in zip(self._facts.switch, watermarks, strict=True)
+            )
+            self._asked = replace(self._asked, watermarks=marks)
+        else:
+            self._asked = Settings((together.watermark,) * len(watermarks), together.senders)
+            self._ask = replace(self._ask, fabric=replace(self._ask.fabric, dcqcn=together.senders))
         self._rolling = self._now_s + self._facts.delay_s, entry

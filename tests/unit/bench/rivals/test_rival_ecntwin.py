@@ -170,6 +170,22 @@ def test_a_change_that_a_gate_holds_back_is_not_made(
     assert says in only.why
 
 
+def test_what_a_round_says_of_nics_is_set_with_its_watermark() -> None:
+    tuner = Ecntwin(
+        candidates=24, narrowed=8, round_every_s=0.020, window_s=0.015, what=("watermark", "nic")
+    )
+    played = play(HADOOP, tuner, SEED, COLLECTOR)
+    assert played.sender_changes >= 1
+    first = next(one for one in tuner.rounds if one.outcome == "pushed")
+    assert first.result is not None
+    together = first.result.recommendation.co_tuning
+    assert together is not None
+    assert together.recommended
+    now = [one.after for one in played.changes if one.at_s == pytest.approx(0.02 + COLLECTOR.delay_s)]
+    assert set(now) == {together.watermark}
+    assert played.settled[0].j > the_run()[1].settled[0].j
+
+
 def test_without_reports_no_round_runs_and_all_stays() -> None:
     tuner = quick()
     toy = Toy(COLLECTOR)
