@@ -2,7 +2,8 @@
 
 Each problem is tuned on one draw of its traffic. Two other draws judge, packet by packet, what ran before,
 the best watermark alone, and all that was changed together. ``python -m bench.co_tuning [PROBLEM ...]``
-prints a row as each is done. Nothing of the search was tuned on these problems.
+prints a row as each is done, ``--sweep [PROBLEM ...]`` what each NIC parameter alone does to goodput. Nothing
+of the search was tuned on these problems.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from twin.packet.routes import Routes, flow_key
 from twin.prediction import Prediction
 from twin.scenario import Flows, Scenario, Waits
 from twin.search.co_tuning import change_of, co_tune
-from twin.search.coordinates import Settings, What
+from twin.search.coordinates import SENDERS, Settings, What
 from twin.search.gain import POLICIES, Gain, gain_over, joined_over_moments, persistent_bytes_share
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import CoTuning
 from twin.search.round import tune
-from twin.units import gain_text
+from twin.units import change_text, gain_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers, shipped
 
@@ -189,6 +190,27 @@ def measure() -> Iterator[Figure]:
         workers.close()
 
 
+def sweep(names: Iterable[str]) -> None:
+    """Goodput by packets under every value of each NIC parameter alone, others and the watermark as now."""
+    table = markdown("problem", "clocks", "parameter", "least", "most", "now, Gbit/s")
+    for problem, clocks in cases(names):
+        if "nic" not in problem.what:
+            continue
+        scenario = problem.scenario(JUDGED_ON[0], clocks)
+        now = Settings(INCUMBENT, scenario.dcqcn)
+        before = _packets(scenario, now).goodput_bytes_per_s
+        spread: list[float] = [1.0]
+        for one in SENDERS:
+            found = [_packets(scenario, tried).goodput_bytes_per_s / before for tried in one.tried(now)]
+            spread += found
+            low, high = (change_text(edge(found) - 1.0) for edge in (min, max))
+            table.add_row(problem.name, clocks, one.name, low, high, f"{before * 8e-9:.1f}")
+        whole = change_text(max(spread) / min(spread) - 1.0)
+        table.add_row(problem.name, clocks, "best ÷ worst of all", "", whole, "")
+        sys.stderr.write(f"{problem.name}, {clocks} clocks: best ÷ worst {whole}\n")
+    Console(width=160).print(table)
+
+
 def main(names: list[str]) -> None:
     table = markdown("problem", "clocks", "set", "watermark alone", "together", "more", "changes")
     workers = make_workers(os.cpu_count() or 1)
@@ -213,4 +235,5 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    asked = sys.argv[1:]
+    sweep(asked[1:]) if asked[:1] == ["--sweep"] else main(asked)
