@@ -16,9 +16,8 @@ from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
 from telemetry.topology import Topology
 from twin.arrivals.calibrate import Calibrated, calibrated
-from twin.arrivals.chains import Pair, chains_of
+from twin.arrivals.chains import MOST_WAITING, Pair, chains_of, waiting_share
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
-from twin.arrivals.waiting import MOST_WAITING, waiting_share
 from twin.dcqcn import DcqcnParams
 from twin.scenario import FabricSizes, Scenario
 from twin.search.explain import watermark_text

@@ -152,3 +152,13 @@ def numbered(names: Sequence[str]) -> NDArray[np.int64]:
     """A number for each name, the same for the same name, in order of names."""
     _, number = np.unique(np.array(names, dtype=object), return_inverse=True)
     return np.asarray(number, np.int64)
+
+
+def usual_spacing(arrivals: FlowArrivals) -> float:
+    """Bytes between two samples, as half of all bytes were sampled at or below."""
+    if not len(arrivals):
+        return 0.0
+    spacing = arrivals.sent_bytes / np.maximum(arrivals.n_samples, 1)
+    order = np.argsort(spacing, kind="stable")
+    carried = np.cumsum(arrivals.sent_bytes[order])
+    return float(spacing[order[np.searchsorted(carried, carried[-1] / 2)]])

@@ -25,6 +25,7 @@ from twin.arrivals.bursts import (
     first_samples,
     members,
     numbered,
+    usual_spacing,
 )
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
@@ -272,16 +273,6 @@ def usual_burstiness(
         few &= ~bursts.member
     seen = arrivals.take(np.flatnonzero(few)[-_MOST_COMPARED:])
     return min(companions(numbered(seen.dst_host), first_samples(seen, nic_bytes_per_s)[1]), 1.0)
-
-
-def usual_spacing(arrivals: FlowArrivals) -> float:
-    """Bytes between two samples, as half of all bytes were sampled at or below."""
-    if not len(arrivals):
-        return 0.0
-    spacing = arrivals.sent_bytes / np.maximum(arrivals.n_samples, 1)
-    order = np.argsort(spacing, kind="stable")
-    carried = np.cumsum(arrivals.sent_bytes[order])
-    return float(spacing[order[np.searchsorted(carried, carried[-1] / 2)]])
 
 
 def _sizes_of_seen(

@@ -9,7 +9,7 @@ import pytest
 
 from telemetry.state import FlowArrivals
 from tests.unit.twin.arrivals.sampled import HOSTS, NIC, PACKET, arrivals, sampled
-from twin.arrivals.waiting import waiting_share
+from twin.arrivals.chains import waiting_share
 
 NICS = dict.fromkeys(HOSTS, NIC)
 MEGABYTE = 1e6

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cli.lab import LabProgress, progress_line
 from lab.control import Lab
 from lab.documents import CountersDocument, LabDocument, ReportsDocument
-from lab.progress import LabProgress, progress_line
 from tests.unit.lab.labs import parts_of, running
 
 REPORTS = ReportsDocument(made=7, posted=0, accepted=0, rejected=0, retries=0, waits_for=None)
