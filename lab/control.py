@@ -74,7 +74,7 @@ class Lab:
         return [outlet for outlet in (self.poster, self.sender) if outlet is not None]
 
     def ports_of(self, switch: str) -> list[int]:
-        """A switch's egress ports; raises ``NotFoundError``."""
+        """The numbers of a switch's egress ports; raises ``NotFoundError``."""
         found = [index for index in self.plan.switch_ports if self.plan.ports[index].node == switch]
         if not found:
             raise _not_found(f"switch {switch!r}", "switches of this lab", self.plan.switches)

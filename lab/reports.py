@@ -283,8 +283,7 @@ class Outbox(ABC, Generic[Item]):
         """Delivers one item, however long that takes; False if stopped before."""
 
     @abstractmethod
-    def _close(self) -> None:
-        """Closes connections."""
+    def _close(self) -> None: ...
 
     def _run(self) -> None:
         try:

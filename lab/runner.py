@@ -383,7 +383,7 @@ class Runner:
 
     @property
     def _next_count_s(self) -> float:
-        """When the port counters are due next."""
+        """Simulated time at which the port counters are due next."""
         if self.counters is None or self.poster is None:
             return math.inf
         return self._periods_counted * self.counters.period_s

@@ -13,9 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The service's clocks: monotonic seconds, wall-clock nanoseconds since 1970, and seconds to measure work
-    by.
-    """
+    """Monotonic seconds, wall-clock nanoseconds since 1970, and seconds by which durations are measured."""
 
     monotonic_s: Callable[[], float] = time.monotonic
     wall_ns: Callable[[], int] = time.time_ns

@@ -71,7 +71,7 @@ class SwitchReadings:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-switch")
 
     def known(self, switch: str) -> LastReading:
-        """May be called from any thread."""
+        """The last reading of a switch; may be called from any thread."""
         return self._known.get(switch, UNREAD)
 
     async def refresh(
@@ -179,7 +179,7 @@ class SetWatermarks:
             self.put(name, None)
 
     def to_json(self) -> bytes:
-        """All of it, for the journal."""
+        """All of them, for the journal."""
         return msgspec.json.encode(_Snapshot(set_to=self._set_to, last_set_s=self.last_set_s))
 
     def restore(self, document: str) -> None:
@@ -282,7 +282,7 @@ class Fleet:
                 self._adapters[name] = self._make(name, self.configured(name))
 
     def configured(self, switch: str) -> Watermark:
-        """What a switch runs by the settings."""
+        """The watermark a switch runs according to the settings."""
         return self._incumbent.switches.get(switch, self._incumbent.default).watermark()
 
     def runs(self, switch: str) -> Watermark:

@@ -192,7 +192,7 @@ class ConditionMetrics:
             one.set(math.nan)
 
     def saw(self, condition: ConditionDocument) -> None:
-        """Sets all of them; figures of an unknown condition are old, and not shown."""
+        """Sets all gauges; an unknown condition's figures are outdated, and become NaN."""
         self._level.set(LEVEL_VALUES[condition.level])
         for figure in condition.figures:
             value = None if condition.level == "unknown" else figure.value
@@ -229,7 +229,7 @@ class RecommendationMetrics:
         age_s: float,
         pending: bool,
     ) -> None:
-        """Sets all of them; None: not known."""
+        """Sets all gauges; None becomes NaN (unknown)."""
         values = (
             watermark.kmin_bytes,
             watermark.kmax_bytes,

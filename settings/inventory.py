@@ -328,7 +328,7 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping without its null keys."""
+    """The mapping without keys whose value is null."""
     return {
         key: said_in(value) if isinstance(value, Mapping) else value
         for key, value in document.items()

@@ -443,7 +443,7 @@ class StorageSettings(Section):
         return None if self.url == IN_MEMORY else self.url
 
     def steps(self) -> Steps | None:
-        """None: no history is written."""
+        """The step lengths of the queue history; None: none is written."""
         if self.history_step_s is None:
             return None
         given = {self.history_step_s: self.history_keep_days, **self.history_coarser}

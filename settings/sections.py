@@ -311,7 +311,7 @@ class Steps:
 
     @property
     def folds(self) -> Iterator[tuple[int, int]]:
-        """(from, to) lengths, the finest first."""
+        """(finer, coarser) pairs of lengths to merge, the finest first."""
         return pairwise(self.keep_s)
 
     @property

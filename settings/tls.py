@@ -45,7 +45,7 @@ def read_file(path: Path, where: str) -> bytes:
 
 
 def ssl_said(error: Exception) -> str:
-    """OpenSSL's reason, in words."""
+    """OpenSSL's reason as a phrase."""
     reason = getattr(error, "reason", None)
     return str(reason or error).replace("_", " ").lower()
 

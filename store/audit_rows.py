@@ -68,5 +68,5 @@ def listed(connection: Connection, *, limit: int, before: int | None = None) -> 
 
 
 def forget(connection: Connection, before_ns: int) -> int:
-    """Removes what is older; returns how many."""
+    """Removes entries older than a time; returns their number."""
     return connection.execute(delete(table).where(table.c.at_ns < before_ns)).rowcount

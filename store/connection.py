@@ -68,7 +68,7 @@ class Lock:
         """Takes the lock unless this service holds it; raises ``TakenError``."""
 
     def release(self) -> None:
-        """Releases it."""
+        """Releases the lock if it is held."""
 
 
 class FileLocked(Lock):

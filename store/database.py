@@ -124,11 +124,11 @@ class Database:
         return await self._within(self._reader, lambda: self._read(query))
 
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
-        """``write``, blocking."""
+        """Like ``write``, but blocking."""
         return self._writer.submit(self._written, transaction).result()
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
-        """``read``, blocking."""
+        """Like ``read``, but blocking."""
         return self._reader.submit(self._read, query).result()
 
     async def probe(self) -> bool:

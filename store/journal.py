@@ -62,7 +62,7 @@ class Journal:
         return [JournalEntry(*row) for row in rows]
 
     def close(self) -> None:
-        """Refuses further entries."""
+        """Refuses all further entries."""
         self._closed = True
 
     async def _write(self, transaction: Callable[[Connection], object]) -> None:

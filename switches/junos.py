@@ -59,7 +59,7 @@ class Scheduler:
 
     @property
     def marking(self) -> dict[MapKey, str]:
-        """The entries that apply to RoCEv2 packets."""
+        """The entries of its drop-profile map that apply to RoCEv2 packets."""
         return {
             key: name for key, name in self.maps.items() if key[0] in _PRIORITIES and key[1] in _PROTOCOLS
         }
@@ -144,7 +144,7 @@ def _queues(cos: Element | None) -> Iterator[tuple[str, int]]:
 
 
 def _each(parent: Element | None, name: str) -> Iterator[Element]:
-    """Elements of that name that are active."""
+    """The active elements of that name."""
     for child in parent if parent is not None else ():
         if str(child.tag).rpartition("}")[2] == name and child.get("inactive") is None:
             yield child

@@ -190,7 +190,7 @@ class AlarmBoard:
 
     @property
     def ended(self) -> tuple[Alarm, ...]:
-        """Ended alarms, latest first."""
+        """The alarms that ended, newest first."""
         return tuple(reversed(self._ended))
 
     def carry(self, now_s: float, alarm: Alarm) -> Alarm | None:

@@ -106,7 +106,7 @@ def _lab_at(child: Child) -> LabAt:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of loopback without a listener."""
+    """Loopback ports that nothing listens on."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

@@ -47,7 +47,7 @@ class DemoPlan:
 
     @property
     def traffic(self) -> str:
-        """All phases as ``--traffic`` takes them."""
+        """All phases in the form that ``--traffic`` takes."""
         ends = [phase.begin_s for phase in self.phases[1:]] + [self.duration_s]
         return ",".join(
             f"{item}@{phase.begin_s:.9g}s..{end:.9g}s"

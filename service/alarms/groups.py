@@ -213,13 +213,13 @@ class AlarmGroups:
 
     @property
     def active(self) -> tuple[JoinedAlarm, ...]:
-        """The worst first, then the oldest first."""
+        """The active joined alarms, worst first, then oldest first."""
         found = [one.joined() for one in self._open.values()]
         return tuple(sorted(found, key=lambda one: (-one.level, one.since_s, one.kind, one.lead.subject.of)))
 
     @property
     def ended(self) -> tuple[JoinedAlarm, ...]:
-        """The last ended first."""
+        """The joined alarms that ended, newest first."""
         return tuple(reversed(self._ended))
 
     def has(self, cause: Cause) -> bool:

@@ -70,7 +70,7 @@ class AlarmHistory:
         self._restored = True
 
     def record(self, changes: Sequence[JoinedChange], acks: Mapping[str, Ack], wall_ns: ToWallNs) -> None:
-        """Queues what changed."""
+        """Queues the rows of changed alarms."""
         if changes:
             self._put([self._changed(change.alarm, acks.get(change.alarm.id), wall_ns) for change in changes])
 

@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """One figure at one time."""
+    """One value of a figure, and its time."""
 
     at_ns: int
     value: float

@@ -94,7 +94,7 @@ def _comparable(before: GainFigures, after: GainFigures) -> bool:
 
 
 def _window(figures: GainFigures, without_block: tuple[GainFigures, ...] = ()) -> Prediction:
-    """A window as ``gain_over`` takes it."""
+    """A window's figures in the form that ``gain_over`` takes."""
     nan = math.nan
     elephants, mice, probe = figures.elephant_slowdown, figures.mice_p99_slowdown, figures.probe_p99_slowdown
     goodput = figures.goodput_bytes_per_s

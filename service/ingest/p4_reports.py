@@ -211,7 +211,7 @@ class UntunedDevices:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By name or node id, sorted."""
+        """Their names or node ids, sorted."""
         with self._lock:
             self._forget()
             return tuple(sorted(map(self._devices.switch, (*self._inventoried, *self._unlisted))))

@@ -147,7 +147,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
 
     @property
     def latest(self) -> LatestState | None:
-        """What ``state`` last computed."""
+        """The last state computed, and when; None before the first."""
         return None if self._cached is None else self._cached[1]
 
     @property

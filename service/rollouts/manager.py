@@ -83,7 +83,7 @@ class Rollouts:
         return sum(not one.state.phase.ended for one in self._rollouts.values())
 
     def past(self) -> frozenset[str]:
-        """Ids of those that have ended."""
+        """Ids of the rollouts that have ended."""
         return frozenset(one.id for one in self._rollouts.values() if one.state.phase.ended)
 
     def active_on(self, switches: Iterable[str]) -> Rollout | None:

@@ -24,10 +24,10 @@ Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "exp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What stands behind a recommendation: ``rounds`` that agreed on it, the last at ``last_ns``.
+    """The rounds behind a recommendation: ``rounds`` that agreed on it, the last at ``last_ns``.
 
-    The newest judged ``moments`` of traffic, ``traffic_s`` seconds together. Of ``hour_rounds`` rounds on
-    the same incumbent in the hour before it ``hour_agreeing`` gave the same answer. ``changed`` says how
+    The last one judged ``moments`` of traffic, ``traffic_s`` seconds together. Of ``hour_rounds`` rounds on
+    the same incumbent in the hour before it, ``hour_agreeing`` gave the same answer. ``changed`` says how
     traffic had changed when it was first recommended; None: it had not.
     """
 

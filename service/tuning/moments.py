@@ -42,8 +42,10 @@ _Name = tuple[str, str | None, str, int]
 
 
 class _Same(NamedTuple):
-    """How far from earlier windows the same traffic may lie: a logarithm of a ratio, a part of the bytes, and
-    how many times what they differ among themselves.
+    """How far windows of the same traffic may differ from earlier ones.
+
+    ``ratio``: of loads, as a logarithm; ``shares``: of the bytes by class; ``spreads``: as a multiple of what
+    earlier windows differ by among themselves.
     """
 
     ratio: float
@@ -52,8 +54,10 @@ class _Same(NamedTuple):
 
     @classmethod
     def after(cls, n_windows: int) -> _Same:
-        """The more windows there were, the better is known how much they differ. Of 160 windows of 40 ms of
-        eight kinds of traffic that go on none is beyond the last, of 56 changes from one to another 53 are.
+        """The limits after ``n_windows`` windows: the more there were, the better their variation is known.
+
+        Of 160 windows of 40 ms of eight kinds of steady traffic none is beyond the final limits; of 56
+        changes from one kind to another 53 are.
         """
         if n_windows < 3:
             return cls(math.log(4.0), 0.7, 1.5)
@@ -62,8 +66,10 @@ class _Same(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """What sort of traffic a window shows: bytes sent a second, shares of the bytes by class (in the order of
-    ``FlowClass``), and how many senders have a message for one receiver at once, mean over receivers.
+    """The kind of traffic that a window shows.
+
+    Bytes sent per second; shares of the bytes by class, in the order of ``FlowClass``; and how many senders
+    have a message for one receiver at once, as the mean over receivers.
     """
 
     load_bytes_per_s: float
@@ -116,10 +122,11 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The replayed part of one window: ``at_s`` by the service's clock, the rest by telemetry's.
+    """One window's replayed part. ``at_s`` is by the service's clock, all other times by telemetry's.
 
     Candidates are compared over its first ``look_s`` seconds. It ``goes_on`` where messages do not wait for
-    others, so that a longer look is one at what would have happened. ``delivered_bytes`` on the wire.
+    others, so that running it for longer shows what would have happened. ``delivered_bytes`` are counted on
+    the wire.
     """
 
     scenario: Scenario
@@ -136,14 +143,16 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Aside:
-    """Traffic that gave way to other at ``until_s``: its newest moments, its windows with their times."""
+    """Traffic that was replaced by other traffic at ``until_s``: its newest moments, and its windows with
+    their times.
+    """
 
     moments: tuple[Moment, ...]
     regimes: tuple[tuple[float, Regime], ...]
     until_s: float
 
     def back(self, now_s: float) -> tuple[list[Moment], list[tuple[float, Regime]]]:
-        """As if it had not been away."""
+        """Its moments and windows with times shifted as if this traffic had never stopped."""
         away_s = now_s - self.until_s
         return (
             [replace(one, at_s=one.at_s + away_s) for one in self.moments],
@@ -153,8 +162,10 @@ class _Aside:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Candidates are compared over the first ``look_s`` seconds of a moment of ``length_s``; None: over all
-    of as much as a round replays alone. Where it ``goes_on``, the leaders run for longer.
+    """How much of a window's end is the newest moment, and how much of it all candidates run.
+
+    All candidates run the first ``look_s`` seconds of a moment of ``length_s``; None: as much as a round
+    replays alone. Where it ``goes_on``, the leaders run for longer.
     """
 
     look_s: float | None
@@ -164,8 +175,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a round judges on, the newest first: candidates over ``moments``, the leaders then over ``long``,
-    if any: the newest in a row, or each for itself. ``traffic_s`` seconds together.
+    """What a round judges on: all candidates on ``moments``, the leaders then on ``long``, if there are any.
+
+    Both begin with the newest. ``long`` is one scenario of the newest moments in a row, or each moment by
+    itself. ``traffic_s`` is their duration together, in seconds.
     """
 
     moments: tuple[Scenario, ...]

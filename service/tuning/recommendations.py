@@ -200,13 +200,13 @@ class RecommendationStore:
         changed: str | None = None,
         rolling: Collection[str] = (),
     ) -> Entry:
-        """Adds a round, at whose beginning switches were ``running`` that; ``changed`` says how traffic
-        changed since the round before, ``rolling`` are the ids whose rollout was under way meanwhile.
+        """Adds a round; ``running`` is what switches ran when it began.
 
-        A round that gives the newest answer again, for the same incumbent and unchanged traffic, keeps that
-        one's id: only what stands behind it grows. So does, whatever the traffic, one that gives what is
-        being rolled out: there is nothing to approve. Another answer supersedes those pending, unless the
-        round could not tell.
+        ``changed`` says how traffic changed since the round before; ``rolling`` are the ids of rollouts in
+        progress. A round that repeats the newest answer, for the same incumbent and unchanged traffic, keeps
+        its id, and only its support grows. So does, whatever the traffic, a round that repeats what is being
+        rolled out: there is nothing to approve. Another answer supersedes the pending ones, unless the round
+        could not tell.
         """
         now_ns, answer = self._clock_ns(), result.recommendation
         self._answers.append((now_ns, answer.incumbent, answer.watermark))

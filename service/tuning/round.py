@@ -65,11 +65,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """``scenario`` is the newest moment of traffic, of ``n_moments`` that last ``traffic_s`` together;
-    ``extent`` says how much of it.
+    """The result of a round on ``n_moments`` moments of traffic, ``traffic_s`` seconds together.
 
-    ``measured_queue_bytes`` is over the newest moment, ``predicted_queue_bytes`` the incumbent's there; None
-    where nothing was measured or predicted.
+    ``scenario`` is the newest moment, ``extent`` how much of the window that is. ``measured_queue_bytes`` is
+    the mean queue measured in it, ``predicted_queue_bytes`` the one predicted for the incumbent; None where
+    nothing was measured or predicted.
     """
 
     recommendation: Recommendation
@@ -245,12 +245,11 @@ def scenario_of(
     begin_s: float | None = None,
     chains: Collection[Pair] = (),
 ) -> Scenario:
-    """The last ``replay_s`` seconds (None: as many as a round replays) as a scenario, flows as sampled: a
+    """The last ``replay_s`` seconds (None: as many as a round replays) as a scenario of flows as sampled: a
     sample stands for bytes of one flow.
 
-    ``begin_s``: from then on instead, in seconds after the window's start. Large messages of the ``chains``
-    wait for one another. Raises ``ScenarioError`` without
-    traffic to replay.
+    ``begin_s``: begins then instead, in seconds after the window's start. Large messages of the ``chains``
+    wait for one another. Raises ``ScenarioError`` without traffic to replay.
     """
     return scenario_from_state(
         state,
@@ -275,9 +274,11 @@ def rebuilt(
     limit: float = RESIDUAL_LIMIT,
     live: bool = False,
 ) -> Calibrated:
-    """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
-    ran then, is known. Of a large fabric as much as a round of ``budget_s`` has time for. The traffic goes on
-    after a ``live`` window. Raises ``ScenarioError`` without traffic to replay.
+    """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated if ``incumbent``, which
+    ran then, is known.
+
+    Of a large fabric only as much as a round of ``budget_s`` has time for. ``live``: the traffic goes on
+    after the window. Raises ``ScenarioError`` without traffic to replay.
     """
     packet_bytes = float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes)
     most_s = calibration_s(state, packet_bytes, budget_s)

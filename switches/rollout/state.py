@@ -94,7 +94,7 @@ class Phase(Enum):
 
     @property
     def forward(self) -> bool:
-        """Whether switches are set, and stay so."""
+        """Whether the rollout is setting switches or watching them."""
         return self in (Phase.CANARY, Phase.SOAK, Phase.FLEET)
 
 

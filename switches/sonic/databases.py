@@ -57,7 +57,7 @@ def profile_named(bound: str | None) -> str | None:
 
 
 def written_as(bound: str | None, name: str) -> str:
-    """The name in the form of ``bound``."""
+    """The profile's name, as a reference in the form that ``bound`` has."""
     before, after = _OLD_FORM
     return f"{before}{name}{after}" if bound and bound.startswith(before) else name
 

@@ -35,7 +35,7 @@ class Numbers:
     wrong: Mask | None
 
     def take(self, rows: NDArray[np.int64]) -> Numbers:
-        """These rows, none of them wrong."""
+        """The column at these rows, of which none may be wrong."""
         return Numbers(self.values[rows], None if self.absent is None else self.absent[rows], None)
 
     def whole(self, absent: int) -> NDArray[np.int64]:
@@ -63,7 +63,7 @@ class Names:
     wrong: Mask | None
 
     def take(self, rows: NDArray[np.int64]) -> Names:
-        """These rows, none of them wrong."""
+        """The column at these rows, of which none may be wrong."""
         absent = None if self.absent is None else self.absent[rows]
         return Names(self.codes[rows], self.entries, absent, None)
 

@@ -114,7 +114,7 @@ def _link_rates_gbps(
     rates_bytes_per_s: Mapping[Port, float],
     default_gbps: float,
 ) -> list[float]:
-    """See ``discover``."""
+    """The rate of each link; ``discover`` says how a missing one is chosen."""
     of_port = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
     measured = [
         max(of_port.get((a, a_port or ""), 0.0), of_port.get((b, b_port or ""), 0.0))
@@ -328,7 +328,7 @@ def _first_to_show(
 
 
 def _firsts(shown: NDArray[np.int64], when: NDArray[np.int64]) -> NDArray[np.int64]:
-    """When each distinct value is shown first."""
+    """The smallest ``when`` of each distinct value in ``shown``."""
     order = np.argsort(when, kind="stable")
     _, first = np.unique(shown[order], return_index=True)
     return when[order[first]]

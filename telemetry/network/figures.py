@@ -1,8 +1,8 @@
-"""What the traffic of a window got: the figures that a gain compares, measured instead of predicted.
+"""What the traffic of a window experienced: the figures that a gain compares, measured instead of predicted.
 
-They compare one window with another, not with a prediction: they count what packets met, where an engine
-walks every queue. Sampling is undone as far as it can be: a message counts where enough of its packets were
-sampled to tell its size and duration, a reported packet as often as it stands for others.
+They are comparable between windows, but not with predictions: they describe what packets met, while an engine
+integrates every queue over time. Sampling is undone as far as possible: a message counts if enough of its
+packets were sampled to tell its size and duration, and a reported packet counts for all those it stands for.
 """
 
 from __future__ import annotations

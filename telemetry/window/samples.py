@@ -130,7 +130,7 @@ class SampleStore:
         return [number for number in period_numbers if number in self._periods]
 
     def seen(self, period_number: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which fingerprints the period already has."""
+        """Which of these fingerprints the period already holds."""
         period = self._periods.get(period_number)
         return np.zeros(len(fingerprints), np.bool_) if period is None else period.seen.contains(fingerprints)
 

@@ -25,7 +25,8 @@ _ALIKE_WITHIN = 2.0  # times the variance by chance: of fifteen messages alike o
 
 
 def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
-    """Messages seen together with one seen, beyond chance: 0 where that may be chance.
+    """How many other messages were seen together with one seen, on average and beyond chance; 0 where it may
+    be chance.
 
     Per message its ``receiver``'s number and when a packet of it left its sender. O(n log n).
     """
@@ -47,7 +48,7 @@ def members(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[n
 
 
 def _pairs(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> tuple[float, float]:
-    """Pairs of messages at one receiver within ``TOGETHER_S``, and as many as would be there by chance."""
+    """Pairs of messages at one receiver within ``TOGETHER_S``, and the number expected by chance."""
     if len(at_s) < 2:
         return 0.0, 0.0
     wide = (1 + _BACKGROUND) * TOGETHER_S

@@ -48,7 +48,7 @@ class Stamp:
 
 @cache
 def own_stamp() -> Stamp:
-    """The stamp of this process."""
+    """The stamp of this process, to compare with a worker's."""
     return Stamp(
         ecntwin=_version(),
         code=code_digest(_TWIN),
@@ -100,7 +100,7 @@ class TlsFiles:
     key: Path
 
     def security(self) -> Security:
-        """For Dask, which then accepts TLS only."""
+        """The files in the form that Dask takes; it then accepts TLS only."""
         return Security(
             require_encryption=True,
             tls_ca_file=str(self.ca),
@@ -122,7 +122,7 @@ class Crew:
 
     @property
     def n_threads(self) -> int:
-        """Batches that run at once."""
+        """Number of batches that run at the same time."""
         return sum(self.threads.values())
 
 

@@ -94,7 +94,7 @@ class Workers(Protocol):
 
     @property
     def n_workers(self) -> int:
-        """How many batches run at once."""
+        """Number of batches that run at the same time."""
         ...
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:

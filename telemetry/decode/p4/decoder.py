@@ -195,7 +195,7 @@ class Found:
     origins: list[NDArray[np.int64]] = field(default_factory=list)
 
     def end(self) -> None:
-        """Adds the problem for payloads left out."""
+        """Adds a problem for the payloads that were left out, if any."""
         if self.left_out:
             first = min(self.left_out)
             received = (

@@ -165,7 +165,7 @@ class Numbering:
         self._rehash()
 
     def _rehash(self) -> None:
-        """Puts every number into an empty table."""
+        """Inserts every number into a new, empty table."""
         self._crowded = {}
         waiting = np.arange(self._count)
         slot = self._slot([held[: self._count] for held in self._held])
