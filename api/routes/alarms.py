@@ -42,7 +42,7 @@ async def acknowledge(
     caller: Operates,
     body: Annotated[AcknowledgementInput | None, Body(description="A note for others.")] = None,
 ) -> AlarmDocument:
-    """Says that somebody looks after it; void once it turns critical. It goes on holding what it holds."""
+    """Records that the caller looks after it; void once it turns critical. It still holds policy back."""
     async with service.audit.change(caller, "acknowledge", f"alarm {alarm_id}") as change:
         document = service.alarms.acknowledge(alarm_id, caller.name, None if body is None else body.note)
         change.after = {"subject": document.subject, "kind": document.kind, "note": body and body.note}
@@ -55,7 +55,7 @@ async def acknowledge(
     operation_id="withdraw_acknowledgement",
 )
 async def withdraw_acknowledgement(alarm_id: AlarmId, service: ServiceDep, caller: Operates) -> AlarmDocument:
-    """Takes the acknowledgement back."""
+    """Withdraws the acknowledgement."""
     async with service.audit.change(caller, "withdraw acknowledgement", f"alarm {alarm_id}"):
         return service.alarms.withdraw(alarm_id)
 
@@ -72,7 +72,7 @@ async def silence(
     service: ServiceDep,
     caller: Operates,
 ) -> SilenceDocument:
-    """Has alarms of a kind, of a switch, or both notify nobody until then; they stay listed."""
+    """Silences alarms of a kind, of a switch, or both until a time: they notify nobody, and stay listed."""
     what = " on ".join(part for part in (body.kind or "all alarms", body.switch) if part)
     async with service.audit.change(caller, "silence", what) as change:
         row = await service.alarms.silence(
@@ -89,7 +89,7 @@ async def silence(
 
 @router.delete("/alarms/silences/{silence_id}", summary="End a silence", operation_id="end_silence")
 async def end_silence(silence_id: SilenceId, service: ServiceDep, caller: Operates) -> SilenceDocument:
-    """Ends it now: what it covered and is still there is told."""
+    """Ends it now: alarms that it covered and that are still active notify again."""
     async with service.audit.change(caller, "end silence", f"silence {silence_id}") as change:
         document = SilenceDocument.of(service.alarms.silences.get(silence_id))
         change.before = document.model_dump()

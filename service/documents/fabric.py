@@ -24,7 +24,7 @@ class PodDocument(Document):
     """The switches of one pod, in columns: a value for each of ``switches``."""
 
     name: str
-    """The pod; switches above all pods, and those of a fabric without pods, go by their role."""
+    """Name of the pod; switches above all pods, or of a fabric without pods, are grouped by role instead."""
     switches: list[SwitchName]
     """Its switches, by name."""
     role: list[str]

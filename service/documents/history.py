@@ -69,9 +69,9 @@ class AlarmDocument(Document):
     incast: AlarmIncastDocument | None
     """The incast behind it, if one is."""
     carried: bool
-    """Whether it was there when the service before this one ended, and nothing in it was measured since."""
+    """Whether it was active when the previous service ended, and nothing in it has been measured since."""
     acknowledged: AcknowledgementDocument | None
-    """Who looks after it; null: nobody said so."""
+    """Who acknowledged it; null: nobody."""
     silenced: SilenceDocument | None
     """The silence that covers all of it, if one does."""
     group: str | None
@@ -298,7 +298,7 @@ class PastAlarmDocument(Document):
     """How many were in it."""
     receiver: Annotated[str | None, Field(description="Of the incast behind it, if one was.")]
     acknowledged: AcknowledgementDocument | None
-    """Who looked after it; null: nobody said so."""
+    """Who acknowledged it; null: nobody."""
 
     @classmethod
     def of(cls, row: AlarmRow) -> Self:

@@ -13,7 +13,7 @@ from service.tuning.entry import Decision, Entry, Pushed
 
 
 class SupportDocument(Document):
-    """What stands behind a recommendation: the rounds that gave it, and their traffic."""
+    """The rounds that gave a recommendation, and the traffic they judged."""
 
     rounds: int
     """Rounds that gave it."""
@@ -45,7 +45,7 @@ class PushedDocument(Document):
 
 
 class ExpiredDocument(Document):
-    """When and why a recommendation that nobody had decided on ceased to be good."""
+    """When and why an undecided recommendation became outdated."""
 
     at: Time
     """When that was noticed."""
@@ -63,7 +63,7 @@ class BlockDocument(Document):
 
 
 class ApproveInput(RequestBody):
-    """What the caller believes to approve."""
+    """What the caller expects to approve."""
 
     incumbent: WatermarkInput | None = None
     """What it is to replace: approving is refused where that is another; null: not told."""
@@ -103,7 +103,7 @@ class RecommendationDocument(RoundDocument):
     pushed: list[PushedDocument]
     """What the rollout has done so far, switch by switch."""
     support: SupportDocument | None = None
-    """What stands behind it; null for one from before this was kept."""
+    """The rounds that gave it; null for a recommendation made before these were stored."""
 
 
 class RecommendationsDocument(Document):
