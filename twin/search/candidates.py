@@ -11,13 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twin.errors import ParameterError, check_above_zero, check_known
+from twin.search.vendor_table import vendor_table
 from twin.watermark import Watermark, WatermarkBounds
+
+if TYPE_CHECKING:
+    from twin.search.problem import SearchSettings, TuningProblem
 
 
 class Origin(Enum):
@@ -45,6 +49,10 @@ class CandidateSampler(Protocol):
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
         """``count`` watermarks inside the hard bounds, perhaps with repeats."""
         ...
+
+
+# Of a round's generators, one for each stage that draws.
+DRAWN_STREAM, NARROWED_STREAM, ENGINE_STREAM, SPREAD_STREAM, TOGETHER_STREAM, CONFIRM_STREAM = range(6)
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
@@ -273,3 +281,31 @@ class NarrowedSampler:
             pmax_base=np.array([leader.pmax for leader in near], dtype=np.float64),
             pmax_factor=self.pmax_factor,
         )
+
+
+def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:
+    """The first candidates: incumbent, base and vendor rows, then biased and space-filling draws, half each.
+
+    The incumbent is first and stays even outside the bounds; everything else is inside.
+    """
+    fastest = float(problem.scenario.port_rate_bytes_per_s[list(problem.scenario.monitored)].max())
+    known = [Proposal(problem.incumbent, Origin.INCUMBENT), Proposal(problem.base, Origin.BASE)]
+    if problem.standing is not None:
+        known.append(Proposal(problem.standing, Origin.STANDING))
+    known += [Proposal(row.watermark, Origin.VENDOR, row.name) for row in vendor_table(fastest)]
+    inside = [
+        proposal
+        for proposal in without_repeats(known)
+        if proposal.origin is Origin.INCUMBENT or settings.bounds.contains(proposal.watermark)
+    ]
+    sampler = BiasedSampler(
+        base=problem.base,
+        lambda_=problem.lambda_,
+        bounds=settings.bounds,
+        sigma=settings.sigma,
+        pmax_factor=settings.pmax_factor,
+    )
+    biased = len(inside) + math.ceil(max(settings.candidates - len(inside), 0) / 2)
+    drawn = fill(inside, sampler, Origin.DRAWN, biased, generator(seed, DRAWN_STREAM))
+    everywhere = SpaceFillingSampler(settings.bounds)
+    return fill(drawn, everywhere, Origin.SPREAD, settings.candidates, generator(seed, SPREAD_STREAM))

@@ -20,7 +20,7 @@ import numpy as np
 from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario, affordable_s, packet_hops
-from twin.search.candidates import NarrowedSampler, generator
+from twin.search.candidates import CONFIRM_STREAM, TOGETHER_STREAM, NarrowedSampler, generator
 from twin.search.coordinates import Coordinate, Settings, What, coordinates
 from twin.search.gain import Gain, gain_over, joined_over_moments, of_two_engines, persistent_bytes_share
 from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
@@ -39,7 +39,6 @@ _DRAWS = ((64, 1.0), (32, 0.5))  # how many, and how far
 _CONFIRMED = 6
 _BUDGET_SHARE = 0.75  # of the round's budget, beside what the round takes
 _RUNS = 350  # about how many candidates run
-_DRAW_STREAM, _SEED_STREAM = 8, 9  # apart from the round's own
 
 Shipped = Sequence[tuple[Scenario, Path]]
 """Traffic, each with the file that ``workers.pool.shipped`` wrote of it."""
@@ -239,7 +238,7 @@ class _Search:
         self._start = start
         self._seed = seed
         self._first = (seed,)
-        state = np.random.SeedSequence([seed, _SEED_STREAM]).generate_state(2, np.uint32)
+        state = np.random.SeedSequence([seed, CONFIRM_STREAM]).generate_state(2, np.uint32)
         self._fresh = tuple(int(one) for one in state)
         self._tried: dict[Settings, float] = {}
 
@@ -288,7 +287,7 @@ class _Search:
 
     def _draw(self, active: Sequence[Coordinate]) -> None:
         """Draws the watermark and the active values near the best, twice, the second time nearer."""
-        rng = generator(self._seed, _DRAW_STREAM)
+        rng = generator(self._seed, TOGETHER_STREAM)
         for count, width in _DRAWS:
             leaders = self._leaders(_LEADERS)
             drawn = [self._drawn(leaders[at % len(leaders)], active, width, rng) for at in range(count)]

@@ -13,14 +13,13 @@ from twin.errors import ParameterError, SearchError, TwinError
 from twin.prediction import Prediction, SolveStatus, averaged, over_moments
 from twin.scenario import Scenario
 from twin.search.candidates import (
-    BiasedSampler,
+    ENGINE_STREAM,
+    NARROWED_STREAM,
     NarrowedSampler,
     Origin,
-    Proposal,
-    SpaceFillingSampler,
     fill,
     generator,
-    without_repeats,
+    propose,
 )
 from twin.search.co_tuning import co_tune
 from twin.search.conclusion import recommend
@@ -33,11 +32,9 @@ from twin.search.runs import Ledger, Pair, Rung, in_batches
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
-from twin.search.vendor_table import vendor_table
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers, shipped
 
-_DRAWN_STREAM, _NARROWED_STREAM, _ENGINE_STREAM, _SPREAD_STREAM = range(4)
 _INCUMBENT = 0  # proposed first, so its candidate number
 _CONFIRMATIONS = 4
 BATCHES_EACH = 4  # of a stage, for each worker
@@ -115,37 +112,9 @@ def tune(
             return replace(answer, co_tuning=together)
 
 
-def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:
-    """The first candidates: incumbent, base and vendor rows, then biased and space-filling draws, half each.
-
-    The incumbent is first and stays even outside the bounds; everything else is inside.
-    """
-    fastest = float(problem.scenario.port_rate_bytes_per_s[list(problem.scenario.monitored)].max())
-    known = [Proposal(problem.incumbent, Origin.INCUMBENT), Proposal(problem.base, Origin.BASE)]
-    if problem.standing is not None:
-        known.append(Proposal(problem.standing, Origin.STANDING))
-    known += [Proposal(row.watermark, Origin.VENDOR, row.name) for row in vendor_table(fastest)]
-    inside = [
-        proposal
-        for proposal in without_repeats(known)
-        if proposal.origin is Origin.INCUMBENT or settings.bounds.contains(proposal.watermark)
-    ]
-    sampler = BiasedSampler(
-        base=problem.base,
-        lambda_=problem.lambda_,
-        bounds=settings.bounds,
-        sigma=settings.sigma,
-        pmax_factor=settings.pmax_factor,
-    )
-    biased = len(inside) + math.ceil(max(settings.candidates - len(inside), 0) / 2)
-    drawn = fill(inside, sampler, Origin.DRAWN, biased, generator(seed, _DRAWN_STREAM))
-    everywhere = SpaceFillingSampler(settings.bounds)
-    return fill(drawn, everywhere, Origin.SPREAD, settings.candidates, generator(seed, _SPREAD_STREAM))
-
-
 def engine_seeds(seed: int, count: int) -> tuple[int, ...]:
     """The engine seeds of a round: ``seed`` itself, then fixed others derived from it."""
-    derived = np.random.SeedSequence([seed, _ENGINE_STREAM]).generate_state(count - 1, np.uint32).tolist()
+    derived = np.random.SeedSequence([seed, ENGINE_STREAM]).generate_state(count - 1, np.uint32).tolist()
     return (seed, *derived)
 
 
@@ -198,7 +167,7 @@ class _Round:
             self._confirm(attempts=2)  # what short moments say of elephants would draw to the wrong place
         self._draw_closer(alive)
         confirmed = frozenset(self._confirm())
-        first = Decision(self._scores(self._gains()), confirmed, (confirmed,) * len(self._parts))
+        first = Decision(self.scores(self.gains()), confirmed, (confirmed,) * len(self._parts))
         decision = second_stage(self._so_far(), first)
         sliced = self._looks.n_slices > 1
         answer = recommend(
@@ -244,12 +213,7 @@ class _Round:
             first_saw_more=bool(self._whole),
             first_seeds=self._seeds,
             second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
-            predict=self._predict_apart,
-            confirm=self._confirm_these,
-            gain=self._gain,
-            joined=self._joined,
-            gains=self._gains,
-            score=self._scores,
+            runs=self,
         )
 
     def _seeds_each(self) -> tuple[int, int]:
@@ -291,7 +255,7 @@ class _Round:
         if self._settings.narrowed == 0:
             return
         if self._decides_on_long:
-            order = rank(self._scores(self._gains()).fleet, near_tie=0.0).tolist()
+            order = rank(self.scores(self.gains()).fleet, near_tie=0.0).tolist()
         else:
             order = [alive[row] for row in rank(self._scores_at(alive, self._last_rung).fleet, near_tie=0.0)]
         known = self._ledger.proposals
@@ -302,7 +266,7 @@ class _Round:
             sampler,
             Origin.NARROWED,
             len(known) + self._settings.narrowed,
-            generator(self._seed, _NARROWED_STREAM),
+            generator(self._seed, NARROWED_STREAM),
             sources=[f"near {one.source or one.origin.value}" for one in near],
         )
         self._predict("narrowed", self._ledger.extend(drawn), self._last_rung, self._seeds[:1])
@@ -316,7 +280,7 @@ class _Round:
         settings = self._settings
         confirmed: list[int] = []
         for attempt in range(attempts):
-            scores = self._scores(self._gains())
+            scores = self.scores(self.gains())
             by_gain = settings.score == "gain"
             width = 0.0 if by_gain else tie_width(scores.fleet, settings.near_tie)
             order = rank(scores.fleet, incumbent=_INCUMBENT, near_tie=width).tolist()
@@ -332,7 +296,7 @@ class _Round:
                         own = rank(part, incumbent=_INCUMBENT, near_tie=0.0 if by_gain else settings.near_tie)
                         leaders += own[:2].tolist()
             fresh = [number for number in dict.fromkeys(leaders) if number not in confirmed]
-            self._confirm_these(fresh)
+            self.confirm_these(fresh)
             confirmed += fresh
         if settings.score == "gain" and not self._whole:
             self._race(confirmed)
@@ -359,7 +323,7 @@ class _Round:
         dropped = [number for number in candidates if number not in in_full]
         self._predict("leaders", dropped, self._last_rung, self._seeds)
 
-    def _confirm_these(self, candidates: Collection[int]) -> None:
+    def confirm_these(self, candidates: Collection[int]) -> None:
         """Runs the full window under every seed, and a fabric looked at in slices as a whole."""
         self._run_as_leaders(candidates)
         watermarks = [one.watermark for one in self._ledger.proposals]
@@ -419,7 +383,7 @@ class _Round:
         self._run(stage, tasks, enter)
         self._check_incumbent(rung)
 
-    def _predict_apart(self, stage: str, asked: Sequence[Asked]) -> list[list[Prediction]]:
+    def predict_apart(self, stage: str, asked: Sequence[Asked]) -> list[list[Prediction]]:
         """Runs of another engine or window, which are not recorded."""
         tasks = [
             Task(
@@ -473,7 +437,7 @@ class _Round:
                 remedy = status.value.partition("; ")[2] or "look at the scenario"
                 raise SearchError(f"tuning round, {moments[0].name!r}", received, rule, remedy)
 
-    def _gain(self, part: int, moment: int, now: Prediction, new: Prediction) -> Gain:
+    def gain(self, part: int, moment: int, now: Prediction, new: Prediction) -> Gain:
         """The gain of one prediction over the incumbent's on a part in one moment."""
         if (part, moment) not in self._bytes_shares:
             self._bytes_shares[part, moment] = persistent_bytes_share(
@@ -481,7 +445,7 @@ class _Round:
             )
         return gain_over(now, new, self._settings.policy, self._bytes_shares[part, moment])
 
-    def _joined(self, part: int, gains: Mapping[int, Gain]) -> Gain:
+    def joined(self, part: int, gains: Mapping[int, Gain]) -> Gain:
         """One candidate's gain on a part over these moments, each weighted by the bytes it delivers."""
         weights = [self._goodput(part, moment) * self._moments[moment].duration_s for moment in gains]
         return joined_over_moments(list(gains.values()), weights, self._n_moments)
@@ -495,15 +459,15 @@ class _Round:
         """The gain of one candidate in a moment; most are asked for again and again."""
         key = part, number, pair.moment, pair.fraction, pair.seeds
         if key not in self._known:
-            self._known[key] = self._gain(part, pair.moment, pair.now, pair.new)
+            self._known[key] = self.gain(part, pair.moment, pair.now, pair.new)
         return self._known[key]
 
-    def _gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
+    def gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
         """By part, the first engine's gains of these candidates (None: all), each in its longest window."""
         numbers = range(len(self._ledger.proposals)) if candidates is None else candidates
         found = [
             [
-                self._joined(
+                self.joined(
                     part,
                     {
                         pair.moment: self._gain_of(part, number, pair)
@@ -522,9 +486,9 @@ class _Round:
     def _scores_at(self, alive: Sequence[int], rung: int) -> FleetScores:
         """Scores of candidates that all ran one window."""
         rows = [self._ledger.at(part, alive, rung) for part in range(len(self._parts))]
-        return self._scored(rows, self._gains(alive))
+        return self._scored(rows, self.gains(alive))
 
-    def _scores(self, gains: list[list[Gain]]) -> FleetScores:
+    def scores(self, gains: list[list[Gain]]) -> FleetScores:
         """Scores of all candidates by these gains."""
         return self._scored([self._ledger.settled(part) for part in range(len(self._parts))], gains)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -49,14 +50,39 @@ class Decision:
     notes: tuple[str, ...] = ()
 
 
+class RoundRuns(Protocol):
+    """The runs of a round that this stage needs; candidates, parts and moments are numbers."""
+
+    def predict_apart(self, stage: str, asked: Sequence[Asked]) -> list[list[Prediction]]:
+        """Runs that are not recorded, of any engine."""
+        ...
+
+    def confirm_these(self, candidates: Collection[int]) -> None:
+        """Has the first engine run these candidates under all its seeds."""
+        ...
+
+    def gain(self, part: int, moment: int, now: Prediction, new: Prediction) -> Gain:
+        """The gain of a prediction over the incumbent's on a part in one moment."""
+        ...
+
+    def joined(self, part: int, gains: Mapping[int, Gain]) -> Gain:
+        """One candidate's gain on a part, of its gains by moment."""
+        ...
+
+    def gains(self) -> list[list[Gain]]:
+        """The first engine's gains of all candidates, by part."""
+        ...
+
+    def scores(self, gains: list[list[Gain]]) -> FleetScores:
+        """Scores of all candidates by these gains."""
+        ...
+
+
 @dataclass(frozen=True)
 class RoundSoFar:
-    """The round, as far as this stage needs it.
+    """The round, as far as this stage needs it; ``runs`` makes more of them.
 
-    ``predict`` runs engines, ``confirm`` has the first engine run candidates under all its seeds, ``gain`` is
-    that of a prediction over the incumbent's on a part in one moment, ``joined`` that over moments.
-    ``gains`` are the first engine's by part, ``score`` scores all candidates by those given;
-    ``first_saw_more``: its leaders ran on more than ``moments``, and that decided.
+    ``first_saw_more``: the first engine's leaders ran on more than ``moments``, and that decided.
     """
 
     moments: tuple[Scenario, ...]
@@ -68,12 +94,7 @@ class RoundSoFar:
     first_saw_more: bool
     first_seeds: tuple[int, ...]
     second_seeds: tuple[int, ...]
-    predict: Callable[[str, Sequence[Asked]], list[list[Prediction]]]
-    confirm: Callable[[Collection[int]], None]
-    gain: Callable[[int, int, Prediction, Prediction], Gain]
-    joined: Callable[[int, Mapping[int, Gain]], Gain]
-    gains: Callable[[], list[list[Gain]]]
-    score: Callable[[list[list[Gain]]], FleetScores]
+    runs: RoundRuns
 
 
 def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
@@ -81,7 +102,7 @@ def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
 
     Only a candidate that ran to its end under the second engine may win, on the gains of both (``of_both``);
     a normalised score stays the first engine's. Where the second engine cannot run the incumbent, or fails,
-    the first decision stands, with a note. Other errors of ``predict`` than ``SearchError`` and
+    the first decision stands, with a note. Other errors of its runs than ``SearchError`` and
     ``ScenarioError`` end the round.
     """
     settings = so_far.settings
@@ -109,7 +130,7 @@ def _unasked(first: Decision, note: str) -> Decision:
 
 def _as_of_now(so_far: RoundSoFar, first: Decision) -> Decision:
     """The first engine's decision on all of its runs: it has run more seeds since."""
-    return replace(first, scores=so_far.score(so_far.gains()))
+    return replace(first, scores=so_far.runs.scores(so_far.runs.gains()))
 
 
 def _affordable(moments: Sequence[Scenario], budget: float) -> int:
@@ -182,7 +203,7 @@ class _Review:
         wanted = {
             part: [row for row in rows if (part, row) not in self._runs] for part, rows in by_part.items()
         }
-        so_far.confirm(dict.fromkeys(row for rows in wanted.values() for row in rows))
+        so_far.runs.confirm_these(dict.fromkeys(row for rows in wanted.values() for row in rows))
         asked, keys = [], []
         for part, rows in wanted.items():
             # One candidate at a time: each of these runs is long.
@@ -198,7 +219,7 @@ class _Review:
                         asked.append(Asked(part, moment, engine, duration_s, tuple(rows), seed))
                         keys.append(0)
         found: dict[tuple[int, int, int, int], list[Prediction]] = {}
-        for which, one, predictions in zip(keys, asked, so_far.predict(STAGE, asked), strict=True):
+        for which, one, predictions in zip(keys, asked, so_far.runs.predict_apart(STAGE, asked), strict=True):
             for row, prediction in zip(one.candidates, predictions, strict=True):
                 found.setdefault((which, one.part, one.moment, row), []).append(prediction)
         for part, rows in wanted.items():
@@ -233,9 +254,9 @@ class _Review:
 
     def _scores(self) -> FleetScores:
         """All candidates on both engines' gains."""
-        so_far, first = self._so_far, self._so_far.gains()
+        so_far, first = self._so_far, self._so_far.runs.gains()
         watermarks = [one.watermark for one in so_far.ledger.proposals]
-        return so_far.score(
+        return so_far.runs.scores(
             [
                 of_both(first[part], self._second_gains(part, first[part]), watermarks)
                 for part in range(so_far.n_parts)
@@ -266,8 +287,10 @@ class _Review:
 
     def _joined(self, part: int, pairs: Sequence[tuple[Prediction, Prediction]]) -> Gain:
         """The gain over the first moments, from the incumbent's and a candidate's prediction of each."""
-        gains = {moment: self._so_far.gain(part, moment, now, new) for moment, (now, new) in enumerate(pairs)}
-        return self._so_far.joined(part, gains)
+        gains = {
+            moment: self._so_far.runs.gain(part, moment, now, new) for moment, (now, new) in enumerate(pairs)
+        }
+        return self._so_far.runs.joined(part, gains)
 
     def _undecided(self) -> Decision:
         so_far, first = self._so_far, _as_of_now(self._so_far, self._first)

@@ -20,12 +20,12 @@ from tests.unit.twin.fabrics import star
 from twin.errors import ParameterError, SearchError
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
-from twin.search.candidates import Origin
+from twin.search.candidates import Origin, propose
 from twin.search.conclusion import Found, judge
 from twin.search.gain import POLICIES
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation, VerdictKind
-from twin.search.round import Progress, engine_seeds, propose, tune
+from twin.search.round import Progress, engine_seeds, tune
 from twin.watermark import Watermark, WatermarkBounds
 from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
