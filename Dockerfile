@@ -43,6 +43,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY telemetry telemetry
 COPY twin twin
 COPY switches switches
+COPY nics nics
 COPY settings settings
 COPY store store
 COPY service service

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nics.parameters import DEFAULTS, PARAMETERS, check_values, params_of, unmodelled, values_of
+from switches.errors import CapabilityError
+from twin.dcqcn import PAPER, VENDOR
+from twin.errors import ParameterError
+
+SENDER = {name for name, one in PARAMETERS.items() if one.side == "rp" and one.field is not None}
+
+
+def test_the_drivers_defaults_are_the_preset_of_vendors() -> None:
+    assert params_of(DEFAULTS, "NIC") == VENDOR
+
+
+def test_a_sender_of_the_preset_of_vendors_has_the_drivers_defaults() -> None:
+    values, notes = values_of(VENDOR, "NIC")
+    assert values == {name: DEFAULTS[name] for name in SENDER}
+    assert not notes
+
+
+def test_g_is_the_weight_of_the_old_alpha() -> None:
+    assert params_of({**DEFAULTS, "dce_tcp_g": 1020}, "NIC").gain == 4 / 1024
+    assert values_of(replace(VENDOR, gain=1 / 256), "NIC")[0]["dce_tcp_g"] == 1020
+
+
+def test_a_receiver_that_tells_less_often_than_the_sender_cuts_sets_the_interval() -> None:
+    assert params_of({**DEFAULTS, "min_time_between_cnps": 50}, "NIC").cnp_interval_s == pytest.approx(50e-6)
+    without = {name: value for name, value in DEFAULTS.items() if PARAMETERS[name].side == "rp"}
+    assert params_of(without, "NIC") == VENDOR
+
+
+def test_no_byte_counter_is_0() -> None:
+    assert params_of({**DEFAULTS, "rpg_byte_reset": 0}, "NIC").byte_counter_bytes is None
+    assert values_of(replace(VENDOR, byte_counter_bytes=None), "NIC")[0]["rpg_byte_reset"] == 0
+
+
+def test_what_is_between_two_units_is_rounded_and_said() -> None:
+    values, notes = values_of(replace(VENDOR, increase_timer_s=55.4e-6, gain=1 / 300), "NIC")
+    assert values["rpg_time_reset"] == 55
+    assert values["dce_tcp_g"] == 1021
+    assert notes == [
+        "rpg_time_reset is 55 µs, rounded from 55.4.",
+        "dce_tcp_g is 1021/1024, rounded from 1020.59.",
+    ]
+
+
+def test_an_alpha_of_1_is_the_highest_that_its_ten_bits_hold() -> None:
+    values, notes = values_of(replace(VENDOR, initial_alpha=1.0), "NIC")
+    assert values["initial_alpha_value"] == 1023
+    assert notes == ["initial_alpha_value is 1023/1024, rounded from 1024."]
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        (PAPER, "rpg_byte_reset: received 10000000 bytes; a NIC takes 0 to 32767 bytes"),
+        (
+            replace(VENDOR, min_rate_bytes_per_s=0.0),
+            "rpg_min_rate: received 0 Mbit/s; a NIC takes 1 to the line",
+        ),
+        (
+            replace(VENDOR, increase_timer_s=1.0),
+            "rpg_time_reset: received 1000000 µs; a NIC takes 1 to 131071 µs",
+        ),
+        (replace(VENDOR, alpha_timer_s=0.1e-6), "dce_tcp_rtt: received 0 µs; a NIC takes 1 to 131071 µs"),
+        (
+            replace(VENDOR, fast_recovery_steps=40),
+            "rpg_threshold: received 40 steps; a NIC takes 1 to 31 steps",
+        ),
+        (
+            replace(VENDOR, initial_alpha=0.0),
+            "initial_alpha_value: received 0/1024; a NIC takes 1 to 1023/1024; give a value in that range; "
+            "1023/1024 is the driver's own",
+        ),
+    ],
+)
+def test_what_a_nic_does_not_take_is_refused_with_its_range(params: object, says: str) -> None:
+    with pytest.raises(CapabilityError) as caught:
+        values_of(params, "NIC")  # type: ignore[arg-type]  # of DcqcnParams
+    assert says in str(caught.value)
+    assert "is the driver's own" in str(caught.value)
+
+
+def test_a_rate_above_the_line_rate_is_refused() -> None:
+    check_values({"rpg_ai_rate": 100_000}, "NIC", 100_000)
+    with pytest.raises(CapabilityError, match="a NIC takes 1 to 100000 Mbit/s"):
+        check_values({"rpg_ai_rate": 100_001}, "NIC", 100_000)
+
+
+def test_an_unknown_parameter_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(CapabilityError, match=r"'ai_rate'; parameters of a NIC are .*rpg_ai_rate"):
+        check_values({"ai_rate": 5}, "NIC")
+    with pytest.raises(CapabilityError, match="at least one parameter"):
+        check_values({}, "NIC")
+
+
+def test_a_missing_file_is_a_driver_too_old() -> None:
+    values = {name: value for name, value in DEFAULTS.items() if name != "dce_tcp_g"}
+    with pytest.raises(CapabilityError, match=r"no file of dce_tcp_g; .* install a newer driver or firmware"):
+        params_of(values, "NIC")
+
+
+def test_what_the_twin_cannot_run_is_an_error_of_its_own() -> None:
+    with pytest.raises(ParameterError, match="the gain lies in"):
+        params_of({**DEFAULTS, "dce_tcp_g": 0}, "NIC")
+
+
+def test_what_the_twin_leaves_out_is_said() -> None:
+    assert unmodelled(DEFAULTS) == ()
+    assert unmodelled({**DEFAULTS, "rpg_min_dec_fac": 5}) == ()
+    assert unmodelled({**DEFAULTS, "rpg_gd": 10, "rpg_min_dec_fac": 90}) == (
+        "rpg_gd is 10, and the twin takes it to be 11.",
+        "rpg_min_dec_fac is 90, and the twin takes it to be 50.",
+    )
+
+
+def test_names_in_debugfs_are_those_of_the_upstream_driver() -> None:
+    # drivers/infiniband/hw/mlx5/cong.c, mlx5_ib_dbg_cc_name
+    assert {one.debug_name for one in PARAMETERS.values()} == {
+        "rp_clamp_tgt_rate",
+        "rp_clamp_tgt_rate_ati",
+        "rp_time_reset",
+        "rp_byte_reset",
+        "rp_threshold",
+        "rp_ai_rate",
+        "rp_max_rate",
+        "rp_hai_rate",
+        "rp_min_dec_fac",
+        "rp_min_rate",
+        "rp_rate_to_set_on_first_cnp",
+        "rp_dce_tcp_g",
+        "rp_dce_tcp_rtt",
+        "rp_rate_reduce_monitor_period",
+        "rp_initial_alpha_value",
+        "rp_gd",
+        "np_min_time_between_cnps",
+        "np_cnp_dscp",
+        "np_cnp_prio",
+    }

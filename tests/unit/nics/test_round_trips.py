@@ -1,0 +1,56 @@
+"""What holds of any values of a NIC: they come back from the twin's parameters as they were."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nics.base import NicReading, NicValues, Reading, StagedChange
+from nics.parameters import HIGHEST_RATE_MBIT, PARAMETERS, Values, check_values, params_of, values_of
+
+SENDER = [one for one in PARAMETERS.values() if one.field is not None]
+
+
+@st.composite
+def running(draw: st.DrawFn) -> Values:
+    """A sender within its ranges; without g of 0, which is no gain."""
+    return {
+        one.name: draw(st.integers(max(one.least, one.name == "dce_tcp_g"), one.most or HIGHEST_RATE_MBIT))
+        for one in SENDER
+    }
+
+
+@given(running())
+def test_values_come_back_as_they_were(values: Values) -> None:
+    check_values(values, "NIC")
+    params = params_of(values, "NIC")
+    assert values_of(params, "NIC") == (values, [])
+    assert params_of(values_of(params, "NIC")[0], "NIC") == params
+
+
+@given(st.lists(running(), min_size=1, max_size=3), running(), st.data())
+def test_a_change_survives_json_and_knows_what_is_its_own(
+    before: list[Values], after: Values, data: st.DataObject
+) -> None:
+    was = tuple(NicValues(f"ens{number}", values) for number, values in enumerate(before))
+    change = StagedChange(id="c", host="gpu1", after=after, before=was, diff="", undo={"files": {"a": "b"}})
+    assert msgspec.json.decode(msgspec.json.encode(change), type=StagedChange) == change
+    # However far a change came, each value is from before or after.
+    running_now = [
+        {name: data.draw(st.sampled_from([value, after[name]])) for name, value in one.values.items()}
+        for one in was
+    ]
+    nics = [
+        NicReading(nic=one.nic, rdma="", driver="mlx5_core", values=values)
+        for one, values in zip(was, running_now, strict=True)
+    ]
+    assert change.explains(Reading("gpu1", 0, tuple(nics)))
+    assert change.undone_in(Reading("gpu1", 0, tuple(nics))) == (running_now == before)
+    name = data.draw(st.sampled_from(sorted(after)))
+    foreign = data.draw(
+        st.integers(0, 2**32).filter(lambda value: value not in (before[0][name], after[name]))
+    )
+    nics[0] = NicReading(nic="ens0", rdma="", driver="mlx5_core", values={**running_now[0], name: foreign})
+    assert not change.explains(Reading("gpu1", 0, tuple(nics)))
+    assert not change.explains(Reading("gpu1", 0, tuple(nics[1:])))
