@@ -7,9 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nics.base import NicReading, NicValues, Reading, StagedChange
+from nics.commands import found_nics, numbers
 from nics.parameters import HIGHEST_RATE_MBIT, PARAMETERS, Values, check_values, params_of, values_of
 
 SENDER = [one for one in PARAMETERS.values() if one.field is not None]
+
+
+WORDS = st.sampled_from(["nic", "net", "file", "counter", "end", "ens1", "mlx5_0", "a:1", "7"])
+LINES = st.one_of(st.text(max_size=60), st.builds(" ".join, st.lists(WORDS, max_size=5)))
+
+
+@given(st.lists(LINES, max_size=20))
+def test_whatever_a_host_says_is_read_or_refused(lines: list[str]) -> None:
+    found = found_nics("\n".join(lines))
+    if found is not None:
+        for nic in found:
+            numbers(nic.files, "ens1/ecn/roce_rp")
+            assert all(value >= 0 for value in nic.counters.values())
 
 
 @st.composite
