@@ -22,6 +22,7 @@ from cli.output import (
     FAILED,
     NONE,
     console,
+    count_text,
     headed_table,
     print_json,
     print_line,
@@ -34,6 +35,7 @@ from service.auth.tokens import holds_tokens
 from service.documents.base import list_text
 from service.documents.switches import InventoryCheckDocument, InventoryReadDocument, ReadSwitchDocument
 from service.domain import load_topology, reporting_of
+from service.nics.hosts import check_hosts
 from service.tuning.workers import check_backend
 from settings.errors import InputError, SettingsError
 from settings.inventory import Inventory, load_inventory, untuned_in
@@ -41,6 +43,7 @@ from settings.load import load_settings, with_storage
 from settings.model import IncumbentSettings, Settings
 from settings.validation import without_password
 from store.connection import place_of
+from switches.base import Reading
 from switches.device import Device
 from switches.registry import AdapterRegistry
 from twin.search.round import Progress
@@ -50,10 +53,15 @@ _PLACES_NAMED = 3
 
 
 def platforms_text(document: InventoryCheckDocument) -> str:
-    """``inventory.yaml: 12 switches (2 lab, 10 sonic)``."""
-    total = sum(document.platforms.values())
-    each = ", ".join(f"{count} {platform}" for platform, count in document.platforms.items())
-    return f"{document.path}: {total} switch{'' if total == 1 else 'es'} ({each})"
+    """``inventory.yaml: 12 switches (2 lab, 10 sonic)``, and hosts where there are some."""
+    switches = _counted_text(document.platforms, "switch", "switches")
+    hosts = f", {_counted_text(document.hosts, 'host', 'hosts')}" if document.hosts else ""
+    return f"{document.path}: {switches}{hosts}"
+
+
+def _counted_text(platforms: Mapping[str, int], one: str, several: str) -> str:
+    each = ", ".join(f"{count} {platform}" for platform, count in platforms.items())
+    return f"{count_text(sum(platforms.values()), one, several)} ({each})"
 
 
 def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
@@ -220,8 +228,15 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
             "a canary is a switch of the inventory; correct the name"
         )
     reporting = reporting_of(settings, inventory)
+    hosts = inventory.hosts()
+    problems.extend(map(str, check_hosts(hosts, clock_ns=time.time_ns)))
     return InventoryCheckDocument.of(
-        path, devices, problems, reporting=len(reporting.switches), untuned=untuned_in(reporting)
+        path,
+        devices,
+        problems,
+        reporting=len(reporting.switches),
+        untuned=untuned_in(reporting),
+        hosts=hosts,
     )
 
 
@@ -298,7 +313,7 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
     return replace(device, running=running, timeout_s=timeout_s or device.timeout_s)
 
 
-def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
+def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer[Reading]]:
     with shown_progress(quiet=quiet, lines=False) as update:
         if update is None:
             return read_all(made.adapters)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from settings.inventory import SECRETS, did_you_mean
-from switches.base import Reading, SwitchAdapter
+from settings.inventory_keys import SECRETS, did_you_mean
+from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.errors import CredentialsError, InventoryError, SwitchError
 from switches.registry import AdapterRegistry
@@ -27,11 +28,21 @@ class Made:
             adapter.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The reading of one switch, or why it failed."""
+ReadT = TypeVar("ReadT")
+ReadT_co = TypeVar("ReadT_co", covariant=True)
 
-    reading: Reading | None = None
+
+class Reads(Protocol[ReadT_co]):
+    """An adapter, of a switch or of a host's NICs."""
+
+    def read(self) -> ReadT_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[ReadT]):
+    """One reading, or why it failed."""
+
+    reading: ReadT | None = None
     failure: SwitchError | None = None
 
 
@@ -49,7 +60,7 @@ def make_adapters(
         except SwitchError as error:
             problems.append(error)
         except Exception as error:
-            problems.append(_adapter_failed(device.where, error))
+            problems.append(adapter_failed(device.where, error))
     return Made(adapters, tuple(problems))
 
 
@@ -80,18 +91,18 @@ def check_inventory(
 
 
 def read_all(
-    adapters: Mapping[str, SwitchAdapter],
+    adapters: Mapping[str, Reads[ReadT]],
     *,
     at_once: int = AT_ONCE,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Mapping[str, Answer]:
-    """Reads every switch, ``at_once`` at a time; calls ``progress(done, total)`` after each."""
+) -> Mapping[str, Answer[ReadT]]:
+    """Reads every switch or host, ``at_once`` at a time; calls ``progress(done, total)`` after each."""
     threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-read")
     try:
-        asked: dict[Future[Answer], str] = {
+        asked: dict[Future[Answer[ReadT]], str] = {
             threads.submit(_ask, name, adapter): name for name, adapter in adapters.items()
         }
-        answers: dict[str, Answer] = {}
+        answers: dict[str, Answer[ReadT]] = {}
         progress(0, len(asked))
         for future in as_completed(asked):
             answers[asked[future]] = future.result()
@@ -102,13 +113,13 @@ def read_all(
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _ask(name: str, adapter: SwitchAdapter) -> Answer:
+def _ask(name: str, adapter: Reads[ReadT]) -> Answer[ReadT]:
     try:
         return Answer(reading=adapter.read())
     except SwitchError as error:
         return Answer(failure=error)
     except Exception as error:
-        return Answer(failure=_adapter_failed(f"switch {name!r}", error))
+        return Answer(failure=adapter_failed(f"switch {name!r}", error))
 
 
 def _unknown_platform(device: Device, registry: AdapterRegistry) -> InventoryError:
@@ -120,7 +131,7 @@ def _unknown_platform(device: Device, registry: AdapterRegistry) -> InventoryErr
     )
 
 
-def _adapter_failed(where: str, error: Exception) -> SwitchError:
+def adapter_failed(where: str, error: Exception) -> SwitchError:
     """The error for a bug in an adapter.
 
     Its message may hold anything, secrets too, so only the exception's type is shown.

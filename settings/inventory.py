@@ -1,8 +1,8 @@
-"""The inventory: a YAML file of switches, read into devices and into what their INT reports need.
+"""The inventory: a YAML file of switches and hosts, read into devices and into what INT reports need.
 
-A switch's keys override its profile, and that the defaults. Mappings are merged key by key, anything else is
-replaced; null removes a value. Secrets are references to an environment variable or a file: no error repeats
-a value that may be one.
+A switch's keys override its profile, and that the defaults; a host's keys override its class. Mappings are
+merged key by key, anything else is replaced; null removes a value. Secrets are references to an environment
+variable or a file: no error repeats a value that may be one.
 """
 
 from __future__ import annotations
@@ -11,44 +11,38 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
 )
 from pydantic_core import ErrorDetails
 
+from nics.host import Host
 from settings.errors import SettingsError
+from settings.hosts import HostKeys, OneHostKeys, hosts_of, hosts_said
+from settings.inventory_keys import (
+    SECRETS,
+    SECRETS_RULE,
+    NamedSecret,
+    Part,
+    Place,
+    beside,
+    layer_named,
+    merged,
+    said_in,
+    secret_of,
+)
 from settings.load import counted, parse_yaml, read_text
 from settings.sections import IntUnitKeys
-from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, in_order, mistake, with_unit
-from switches.device import Device, Secret, Tls, UnitProfile
+from settings.validation import HIDDEN, Mistake, dotted, in_order, mistake
+from switches.device import Device, Tls, UnitProfile
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
-
-
-class Part(BaseModel):
-    """A mapping of the file: unknown keys refused, no NaN or infinity; null is the same as absent; sizes may
-    have units (16MB).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _as_people_write_it(cls, given: object, info: ValidationInfo) -> object:
-        return with_unit(given, info)
-
 
 _MOST_ID = 2**32 - 2  # all ones means "not available" in the INT specification
 
@@ -161,26 +155,6 @@ def _int_profile(where: str, keys: IntKeys) -> IntUnitProfile | None:
         ) from error
 
 
-SECRETS = ("username", "password", "token")
-_SECRETS_RULE = (
-    "an inventory names the one place of a secret, and never holds it",
-    "write {env: NAME} of an environment variable, or {file: PATH} of a mounted file",
-)
-
-
-class SecretKeys(Part):
-    """A secret: the name of an environment variable, or a file whose first line it is."""
-
-    env: str | None = Field(default=None, min_length=1)
-    file: Path | None = None
-
-    @model_validator(mode="after")
-    def _is_in_one_place(self) -> Self:
-        if (self.env is None) == (self.file is None):
-            raise HiddenValueError(*_SECRETS_RULE)
-        return self
-
-
 class TlsKeys(Part):
     enabled: bool | None = None
     verify: bool | None = None
@@ -194,25 +168,6 @@ class UnitKeys(Part):
     buffer_bytes: int | None = Field(default=None, ge=1)
 
 
-def _named(given: object) -> object:
-    if given is None or isinstance(given, Mapping):
-        return given
-    raise HiddenValueError(*_SECRETS_RULE)
-
-
-def _place(given: object) -> object:
-    if not isinstance(given, str):
-        return given
-    if "@" in given:
-        raise HiddenValueError(
-            "an address holds no user name or password", "name them under username and password"
-        )
-    if not given or not given.isprintable() or " " in given:
-        raise ValueError("an address is a host or a URL, without spaces")
-    return given
-
-
-NamedSecret = Annotated[SecretKeys | None, BeforeValidator(_named)]
 Queue = Annotated[int, Field(strict=True, ge=0, le=255)]
 
 
@@ -220,7 +175,7 @@ class SwitchKeys(Part):
     """Keys of a switch, the defaults and a profile."""
 
     platform: str | None = None
-    address: Annotated[str | None, BeforeValidator(_place)] = None
+    address: Place = None
     port: int | None = Field(default=None, ge=1, le=65_535, strict=True)
     queues: tuple[Queue, ...] | None = Field(default=None, min_length=1)
     ports: tuple[str, ...] | None = None
@@ -243,6 +198,8 @@ class InventoryKeys(Part):
     defaults: SwitchKeys | None = None
     profiles: dict[str, SwitchKeys | None] | None = None
     switches: dict[str, OneSwitchKeys | None] = Field(min_length=1)
+    classes: dict[str, HostKeys | None] | None = None
+    hosts: dict[str, OneHostKeys | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +210,15 @@ class Inventory:
     folder: Path
     switches: tuple[tuple[str, str, SwitchKeys], ...]
     """Name, place in errors, and keys merged with profile and defaults."""
+    host_keys: tuple[tuple[str, str, OneHostKeys], ...] = ()
+    """The same of hosts, merged with their class."""
 
     @classmethod
     def read(cls, path: Path) -> Inventory:
         """Raises ``SettingsError`` naming the switch and the key."""
         text, source = read_text(path, "inventory"), f"inventory {path.name}"
-        return cls(text, path.parent, tuple(_said(parse_yaml(text, source), source)))
+        document = parse_yaml(text, source)
+        return cls(text, path.parent, tuple(_said(document, source)), tuple(hosts_said(document, source)))
 
     def devices(self) -> Mapping[str, Device]:
         """The switches by name, in the file's order. Relative files are beside it.
@@ -276,6 +236,13 @@ class Inventory:
                 )
             devices[name] = device
         return devices
+
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name, in the file's order. Relative files are beside it.
+
+        Raises ``SettingsError``. ``check_hosts`` checks what adapters need.
+        """
+        return hosts_of(self.host_keys, self.folder)
 
     def reporting(self, default: IntUnitProfile | None = None) -> Devices:
         """INT reporting of the switches; ``default`` are the units of other devices.
@@ -311,29 +278,12 @@ def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, 
     for name, said in document["switches"].items():
         where = f"{source} switches.{name}"
         own = dict(said or {})
-        layers = (defaults, _profile(own.pop("profile", None), profiles, where), own)
+        layers = (
+            defaults,
+            layer_named(own.pop("profile", None), profiles, where, "profile", "profiles"),
+            own,
+        )
         yield name, where, SwitchKeys.model_validate(said_in(reduce(merged, layers)))
-
-
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` merged on top of ``under``, key by key; a secret is replaced as a whole."""
-    both = dict(under)
-    for key, value in over.items():
-        below = both.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping) and key not in SECRETS:
-            both[key] = merged(below, value)
-        else:
-            both[key] = value
-    return both
-
-
-def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping without keys whose value is null."""
-    return {
-        key: said_in(value) if isinstance(value, Mapping) else value
-        for key, value in document.items()
-        if value is not None
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,42 +304,23 @@ class _Making:
         return Device(
             name=self.name,
             platform=keys.platform,
-            username=self._secret(keys.username),
-            password=self._secret(keys.password),
-            token=self._secret(keys.token),
+            username=secret_of(keys.username, self.folder),
+            password=secret_of(keys.password, self.folder),
+            token=secret_of(keys.token, self.folder),
             tls=self._tls(keys.tls),
             units=UnitProfile(**keys.units.model_dump()) if keys.units else UnitProfile(),
             **plain,
         )
 
-    def _secret(self, keys: SecretKeys | None) -> Secret | None:
-        return None if keys is None else Secret(env=keys.env, file=self._beside(keys.file))
-
     def _tls(self, keys: TlsKeys | None) -> Tls:
         if keys is None:
             return Tls()
-        said = keys.model_dump(exclude_none=True) | {"ca_file": self._beside(keys.ca_file)}
+        said = keys.model_dump(exclude_none=True) | {"ca_file": beside(self.folder, keys.ca_file)}
         return Tls(**said)
-
-    def _beside(self, path: Path | None) -> Path | None:
-        return None if path is None else self.folder / path
-
-
-def _profile(name: str | None, profiles: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    if name is None:
-        return {}
-    if name not in profiles:
-        raise SettingsError(
-            f"{where}.profile",
-            repr(name),
-            f"known profiles are {', '.join(sorted(profiles)) or 'none'}",
-            did_you_mean(name, profiles, "add it under profiles"),
-        )
-    return profiles[name] or {}
 
 
 def _check_names(document: Mapping[str, Any], source: str) -> None:
-    for section in ("profiles", "switches"):
+    for section in ("profiles", "switches", "classes", "hosts"):
         content = document.get(section)
         for name in content if isinstance(content, Mapping) else ():
             if not isinstance(name, str):
@@ -405,14 +336,9 @@ def _check_names(document: Mapping[str, Any], source: str) -> None:
                 )
 
 
-def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwise: str) -> str:
-    near = get_close_matches(name, sorted(known), n=1)
-    return f"did you mean {near[0]}?" if near else otherwise
-
-
 def _mistake(error: ErrorDetails, source: str) -> Mistake:
     place: tuple[str | int, ...] = error["loc"]
     for depth, part in enumerate(place):
         if part in SECRETS:  # a value, or by mistake a key, under one of these may be a secret
-            return Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *_SECRETS_RULE)
+            return Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *SECRETS_RULE)
     return mistake(error, model=InventoryKeys, prefix=source, hidden=error["type"] == "extra_forbidden")

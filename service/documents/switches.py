@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
+from nics.host import Host
 from service.adapter_check import Answer
 from service.documents.base import Document, PortName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
@@ -31,6 +32,8 @@ class InventoryCheckDocument(Document):
     """How many send binary INT reports by node id."""
     untuned: list[str]
     """Of those, the ones whose units are unknown."""
+    hosts: dict[str, int]
+    """How many hosts by platform of their NICs."""
 
     @classmethod
     def of(
@@ -41,14 +44,17 @@ class InventoryCheckDocument(Document):
         *,
         reporting: int = 0,
         untuned: Iterable[str] = (),
+        hosts: Mapping[str, Host] | None = None,
     ) -> Self:
         counted = Counter(device.platform for device in devices.values())
+        nics = Counter(host.platform for host in (hosts or {}).values())
         return cls(
             path=str(path),
             platforms=dict(sorted(counted.items())),
             problems=list(problems),
             reporting=reporting,
             untuned=list(untuned),
+            hosts=dict(sorted(nics.items())),
         )
 
 
@@ -102,7 +108,7 @@ class ReadSwitchDocument(Document):
 
     @classmethod
     def of(
-        cls, device: Device, capabilities: Capabilities, answer: Answer, expected: Watermark | None
+        cls, device: Device, capabilities: Capabilities, answer: Answer[Reading], expected: Watermark | None
     ) -> Self:
         reading = answer.reading
         return cls.from_attributes(

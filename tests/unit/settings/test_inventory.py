@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settings.errors import SettingsError
-from settings.inventory import SECRETS, SwitchKeys, TlsKeys, UnitKeys, load_inventory, merged, parse, said_in
+from settings.inventory import SwitchKeys, TlsKeys, UnitKeys, load_inventory, parse
+from settings.inventory_keys import SECRETS, merged, said_in
 from switches.device import Device, Secret, Tls, UnitProfile
 
 WHOLE = """
