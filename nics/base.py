@@ -87,13 +87,12 @@ class Reading:
         return next((one for one in self.nics if one.nic == name), None)
 
 
-def usual(readings: Iterable[Reading]) -> tuple[DcqcnParams | None, int, int]:
-    """What most NICs run (the first of equally common ones), by how many of how many known ones."""
+def usual(readings: Iterable[Reading]) -> tuple[DcqcnParams | None, int]:
+    """What most NICs run (the first of equally common ones), and of how many that is known."""
     counted = Counter(nic.params for one in readings for nic in one.nics if nic.params is not None)
     if not counted:
-        return None, 0, 0
-    params, most = counted.most_common(1)[0]
-    return params, most, counted.total()
+        return None, 0
+    return counted.most_common(1)[0][0], counted.total()
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,13 +151,9 @@ def params_of(values: Values, where: str) -> DcqcnParams:
     )
 
 
-def values_of(params: DcqcnParams, where: str, line_rate_mbit: int | None = None) -> tuple[Values, list[str]]:
-    """The sender's values for these parameters, in whole units of the NIC, and each rounding in a sentence.
-
-    ``params_of`` of the values gives the same parameters where nothing was rounded; the feedback delay is not
-    a NIC's. Raises ``CapabilityError`` for a value that a NIC does not take.
-    """
-    exact = {
+def _exact(params: DcqcnParams) -> dict[str, float]:
+    """The sender's values in the units of a NIC, not rounded."""
+    return {
         "clamp_tgt_rate": float(params.clamp_target_rate),
         "rpg_time_reset": params.increase_timer_s / MICROSECOND,
         "rpg_byte_reset": params.byte_counter_bytes or 0.0,
@@ -170,6 +166,25 @@ def values_of(params: DcqcnParams, where: str, line_rate_mbit: int | None = None
         "rate_reduce_monitor_period": params.cnp_interval_s / MICROSECOND,
         "initial_alpha_value": ONE * params.initial_alpha,
     }
+
+
+def differing(one: DcqcnParams, other: DcqcnParams) -> tuple[str, ...]:
+    """Where two senders differ, such as ``rpg_ai_rate 5 against 40 Mbit/s``."""
+    first, second = _exact(one), _exact(other)
+    return tuple(
+        f"{name} {value:g} against {PARAMETERS[name].text(f'{second[name]:g}')}"
+        for name, value in first.items()
+        if not math.isclose(value, second[name], rel_tol=_TINY, abs_tol=_TINY)
+    )
+
+
+def values_of(params: DcqcnParams, where: str, line_rate_mbit: int | None = None) -> tuple[Values, list[str]]:
+    """The sender's values for these parameters, in whole units of the NIC, and each rounding in a sentence.
+
+    ``params_of`` of the values gives the same parameters where nothing was rounded; the feedback delay is not
+    a NIC's. Raises ``CapabilityError`` for a value that a NIC does not take.
+    """
+    exact = _exact(params)
     values = {name: round(value) for name, value in exact.items()}
     values["initial_alpha_value"] = min(values["initial_alpha_value"], ONE - 1)  # its ten bits hold no 1
     notes = []

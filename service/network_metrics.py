@@ -241,3 +241,37 @@ class RecommendationMetrics:
         )
         for gauge, value in zip(self._gauges.values(), values, strict=True):
             gauge.set(math.nan if value is None else value)
+
+
+class NicMetrics:
+    """Of hosts' NICs. No label names one: a cluster has thousands."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.reads = counter(
+            "ecntwin_nic_reads", "Looks at a host's NICs that brought some, by adapter.", ["adapter"]
+        )
+        self.failures = counter(
+            "ecntwin_nic_read_failures",
+            "Looks at a host's NICs that failed, by adapter and reason.",
+            ["adapter", "reason"],
+        )
+        self.age = gauge(
+            "ecntwin_nic_read_age_seconds",
+            "How long ago the NICs of the host that is longest unread were read; NaN where one never was.",
+        )
+        self.age.set(math.nan)
+        self.unread = gauge("ecntwin_nic_hosts_unread", "Hosts whose NICs could not be read when last tried.")
+        self.differing = gauge(
+            "ecntwin_nics_differing", "NICs that run other DCQCN parameters than most of them, as last read."
+        )
+        self.contradicts = gauge(
+            "ecntwin_sender_contradicts",
+            "1 while NICs run other DCQCN parameters than the settings say; the twin takes the NICs'.",
+        )
+        self.events = counter(
+            "ecntwin_nic_events",
+            "What NICs counted since the service started, by class of their host and counter: CNPs sent and "
+            "handled, packets marked, out of sequence, pause frames (rx_pause, tx_pause, of all priorities).",
+            ["class", "counter"],
+        )

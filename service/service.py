@@ -28,6 +28,8 @@ from service.history.query import HistoryReader
 from service.history.service import History
 from service.ingest.pipeline import IngestPipeline
 from service.metrics import Metrics
+from service.nics.hosts import make_nics
+from service.nics.polling import NicPolling
 from service.persistence import DeclaredTopology, Persistence, Restore
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
@@ -108,6 +110,16 @@ class Service:
             clocks=clocks,
         )
         self.window, self.counters = self.pipeline.window, self.pipeline.counters
+        hosts = {} if inventory is None else inventory.hosts()
+        self.nics = NicPolling(
+            hosts,
+            make_nics(hosts, clock_ns=clocks.wall_ns),
+            settings.telemetry.nics,
+            settings.dcqcn.params(),
+            said="dcqcn" in settings.model_fields_set,
+            metrics=self.metrics.nics,
+            clock_s=clocks.monotonic_s,
+        )
         self.fleet = Fleet(
             settings.incumbent,
             adapters,
@@ -191,6 +203,7 @@ class Service:
                     binary=self.pipeline.binary,
                     udp=self.pipeline.udp,
                     polling=self.pipeline.counter_polling,
+                    nics=self.nics,
                 ),
                 database=self.database_health,
                 lossless=lossless,
@@ -257,6 +270,7 @@ class Service:
             gains=self.gains,
             rollouts=self.rollouts,
             approvals=self.approvals,
+            nics=self.nics,
         )
         self.what_if = WhatIfRequests(
             ask=ask,
@@ -265,6 +279,7 @@ class Service:
             workers=workers,
             quick=given or ReservedWorker(),
             fleet=self.fleet,
+            nics=self.nics,
             clock_s=clocks.monotonic_s,
         )
 
@@ -284,6 +299,7 @@ class Service:
         self._run("tokens", self.persistence.tokens.run_forever())
         self._run("audit", self.audit.run_forever())
         self.pipeline.start()
+        self.nics.start()
         if self.settings.tuning.enabled:
             self._run("tuning-loop", self.tuning.run_forever())
 
@@ -307,6 +323,7 @@ class Service:
         async with AsyncExitStack() as ending:  # in reverse order of starting
             ending.push_async_callback(asyncio.to_thread, self.database.close)
             ending.push_async_callback(self.recorder.stop, grace_s)
+            ending.push_async_callback(self.nics.stop)
             ending.push_async_callback(self.pipeline.stop)
             ending.callback(self.fleet.close)
             ending.push_async_callback(self._end_tasks)

@@ -19,6 +19,7 @@ from settings.sections import (
     ConditionSettings,
     CounterPollSettings,
     IntSettings,
+    NicPollSettings,
     Section,
     Steps,
     UdpSettings,
@@ -103,6 +104,7 @@ class TelemetrySettings(Section):
     default_rate_gbps: float = _WINDOW.default_rate_gbps
     default_delay_us: float = _WINDOW.default_delay_us
     counters: CounterPollSettings = CounterPollSettings()
+    nics: NicPollSettings = NicPollSettings()
     int_: IntSettings = Field(default=IntSettings(), alias="int")
     udp: UdpSettings = UdpSettings()
 
@@ -112,7 +114,7 @@ class TelemetrySettings(Section):
         return self
 
     def window(self) -> WindowSettings:
-        values = self.model_dump(exclude={"period_s", "idle_gap_s", "counters", "int_", "udp"})
+        values = self.model_dump(exclude={"period_s", "idle_gap_s", "counters", "nics", "int_", "udp"})
         return WindowSettings(
             period_ns=max(1, round(self.period_s * NS_PER_S)),
             idle_gap_ns=round(self.idle_gap_s * NS_PER_S),
@@ -156,7 +158,9 @@ class BoundsSettings(Section):
 
 
 class DcqcnSettings(Section):
-    """What the senders run: a preset's name, or ``parameters`` with a scenario's ``dcqcn`` keys."""
+    """What the senders run, where NICs are not read: a preset's name, or ``parameters`` with a scenario's
+    ``dcqcn`` keys.
+    """
 
     preset: str = "paper"
     parameters: dict[str, Any] | None = None

@@ -94,6 +94,14 @@ KINDS: Mapping[str, Kind] = {
     "counter_source": Kind(
         "yes", "Look at the log; check address and credentials of that switch's counters."
     ),
+    "nic_source": Kind(
+        "yes", "Run ecntwin nics; check address, account and host key of the host, and its driver."
+    ),
+    "senders": Kind(
+        "yes",
+        "Compare the NICs (ecntwin nics): set those that differ as the others are, or correct dcqcn in the "
+        "settings, or drop it where the NICs are right.",
+    ),
     "untuned": Kind(
         "yes", "Give its units under int: in the inventory; until then it is shown and not tuned."
     ),
@@ -194,11 +202,24 @@ class CounterPollSettings(Section):
         return CounterSettings(max_series=self.max_series)
 
 
+class NicPollSettings(Section):
+    """What the NICs of hosts in `push.inventory` run, and their counters, read over SSH
+    ([NICs](../nics/connectx.md)). They are only read.
+
+    Each host is read every ``every_s`` seconds, ``at_once`` of them at a time.
+    """
+
+    poll: bool = True
+    every_s: float = Field(default=60.0, ge=1, le=3_600)
+    at_once: int = Field(default=16, ge=1, le=256)
+
+
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
 
 _IT_IS = Rule(warning=1.0, critical=None, hold_s=0.0, clear_s=0.0)
 _YES_OR_NO = {
     "drifted": _IT_IS,
+    "senders": _IT_IS,
     "untuned": _IT_IS,
     "rollout_stalled": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
     "storage": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
@@ -284,7 +305,15 @@ class AlarmSettings(Section):
             )
         held = replace(_IT_IS, hold_s=self.hold_s)  # a single poll may fail
         grew = replace(_IT_IS, clear_s=self.clear_s)  # what is lost comes in bursts
-        return found | _YES_OR_NO | {"counter_source": held, "history_lost": grew}
+        return (
+            found
+            | _YES_OR_NO
+            | {
+                "counter_source": held,
+                "nic_source": held,
+                "history_lost": grew,
+            }
+        )
 
 
 DAY_S = 86_400.0

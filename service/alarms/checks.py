@@ -16,6 +16,7 @@ from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
 from service.ingest.window_owner import WindowOwner
 from service.metrics import StorageMetrics
+from service.nics.polling import NicPolling
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
 from service.udp.listener import UdpListener
@@ -80,6 +81,7 @@ class TelemetrySources:
 
     binary: BinaryReports
     polling: CounterPolling
+    nics: NicPolling | None = None
     udp: UdpListener | None = None
 
     def __post_init__(self) -> None:
@@ -355,14 +357,21 @@ class AlarmChecks:
         for kind, found in (
             ("untuned", self.sources.untuned()),
             ("counter_source", self.sources.failing()),
+            ("nic_source", {} if self.sources.nics is None else self.sources.nics.failing()),
         ):
             for device, sentence in found.items():
-                yield Finding(Subject(kind, device, device), 1.0, sentence)
+                yield Finding(_of_device(kind, device), 1.0, sentence)
             for device in self._reported_before.get(kind, frozenset()).difference(found):
-                yield Finding(
-                    Subject(kind, device, device), 0.0, f"{device} is well again, or no longer heard"
-                )
+                yield Finding(_of_device(kind, device), 0.0, f"{device} is well again, or no longer heard")
             self._reported_before[kind] = frozenset(found)
+        if self.sources.nics is not None and self.sources.nics.polls:
+            for of, how in self.sources.nics.contradictions():
+                yield Finding(Subject("senders", of), float(how is not None), how or f"{of} agree")
+
+
+def _of_device(kind: str, device: str) -> Subject:
+    """Of a switch, or of a host, which is none."""
+    return Subject(kind, device, None if kind == "nic_source" else device)
 
 
 def _collected(findings: Iterable[Finding]) -> list[Finding]:

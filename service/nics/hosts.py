@@ -16,7 +16,7 @@ class MadeNics:
     """Adapters by host, and why the others could not be made."""
 
     adapters: Mapping[str, NicAdapter]
-    problems: tuple[SwitchError, ...]
+    problems: Mapping[str, SwitchError]
 
     def close(self) -> None:
         for adapter in self.adapters.values():
@@ -26,19 +26,19 @@ class MadeNics:
 def make_nics(hosts: Mapping[str, Host], *, clock_ns: Callable[[], int]) -> MadeNics:
     """An adapter for every host that can have one; connects to none."""
     adapters: dict[str, NicAdapter] = {}
-    problems: list[SwitchError] = []
+    problems: dict[str, SwitchError] = {}
     for name, host in hosts.items():
         try:
             adapters[name] = make(host, clock_ns=clock_ns)
         except SwitchError as error:
-            problems.append(error)
-    return MadeNics(adapters, tuple(problems))
+            problems[name] = error
+    return MadeNics(adapters, problems)
 
 
 def check_hosts(hosts: Mapping[str, Host], *, clock_ns: Callable[[], int]) -> tuple[SwitchError, ...]:
     """All problems of platforms, secrets and files; connects to nothing."""
     made = make_nics(hosts, clock_ns=clock_ns)
-    problems = list(made.problems)
+    problems = list(made.problems.values())
     for host in hosts.values():
         for name in ("username", "password"):
             try:

@@ -20,6 +20,7 @@ from service.history.measured import Measured
 from service.history.service import History
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
+from service.nics.polling import NicPolling
 from service.rollouts.manager import Rollouts
 from service.tuning.approvals import Approvals
 from service.tuning.entry import Entry
@@ -64,6 +65,7 @@ class TuningLoop:
     gains: GainHistory
     rollouts: Rollouts
     approvals: Approvals
+    nics: NicPolling
     last_failure: str | None = None
 
     def __post_init__(self) -> None:
@@ -175,13 +177,14 @@ class TuningLoop:
             loop = asyncio.get_running_loop()
             changed = self.moments.saw(state, self.clock_s())
             past = self.rollouts.past()
+            ask = self.nics.asked(self.ask)
             # A recommendation made for other traffic does not count as the standing one.
             standing = None if changed else self.store.standing(self._rolling(past))
             result = await loop.run_in_executor(
                 self._thread,
                 lambda: run_round(
                     state,
-                    self.ask,
+                    ask,
                     self.fleet.incumbent,
                     workers=self.workers,
                     clock_s=self.clock_s,

@@ -52,7 +52,7 @@ class Ask:
     """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent).
 
     ``residual_limit``: the factor, either way, between predicted and measured queue beyond which nothing is
-    recommended.
+    recommended. ``notes`` are said with the recommendation.
     """
 
     fabric: Fabric
@@ -61,6 +61,7 @@ class Ask:
     seed: int
     version: str
     residual_limit: float = RESIDUAL_LIMIT
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +181,16 @@ def run_round(
         if moments is None or found.failure is not None
         else moments.to_judge(found.scenario, extent, state)
     )
-    newest, *earlier = judged.moments
+    newest, *earlier = (_with_senders(one, ask.fabric.dcqcn) for one in judged.moments)
     problem = TuningProblem(
         scenario=newest,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
         earlier=tuple(earlier),
-        long=judged.long,
+        long=tuple(_with_senders(one, ask.fabric.dcqcn) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
-        notes=(*found.notes, *_waiting_note(waiting), *mixed),
+        notes=(*found.notes, *_waiting_note(waiting), *mixed, *ask.notes),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
     search = ask.search
@@ -215,6 +216,11 @@ def run_round(
         measured_queue_bytes=measured,
         stage_s=dict(stage_s),
     )
+
+
+def _with_senders(scenario: Scenario, dcqcn: DcqcnParams) -> Scenario:
+    """A moment that was kept may be of before the senders changed."""
+    return scenario if scenario.dcqcn == dcqcn else replace(scenario, dcqcn=dcqcn)
 
 
 def _mixed_note(switches: Collection[str], running: Watermark, incumbent: IncumbentOf) -> tuple[str, ...]:

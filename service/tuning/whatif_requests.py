@@ -14,7 +14,8 @@ from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, What
 from service.events import Broadcaster, retrieve
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
-from service.tuning.round import Ask, rebuilt, scenario_of, switches_of
+from service.nics.polling import NicPolling
+from service.tuning.round import Ask, Fabric, rebuilt, scenario_of, switches_of
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState
@@ -63,13 +64,16 @@ class WhatIfRequests:
     workers: Workers
     quick: Workers
     fleet: Fleet
+    nics: NicPolling
     clock_s: Callable[[], float]
 
     def __post_init__(self) -> None:
         self._quick, self._many = _Lane(self.quick), _Lane(self.workers)
         self._state: tuple[float, NetworkState] | None = None
         self._switches: tuple[NetworkState, tuple[str, ...]] | None = None
-        self._scenario: tuple[NetworkState, tuple[Watermark | None, float | None], Scenario] | None = None
+        self._scenario: (
+            tuple[NetworkState, tuple[Watermark | None, float | None, Fabric], Scenario] | None
+        ) = None
 
     async def answer(self, asked: WhatIfRequest) -> WhatIfDocument:
         """Raises ``ApiError`` and ``TwinError`` for what cannot be predicted."""
@@ -151,12 +155,10 @@ class WhatIfRequests:
     async def _scenario_of(
         self, state: NetworkState, running: Watermark | None, replay_s: float | None
     ) -> Scenario:
-        known = self._scenario
-        if known is None or known[0] is not state or known[1] != (running, replay_s):
-            made = await asyncio.to_thread(
-                rebuilt, state, self.ask.fabric, running, replay_s=replay_s, live=True
-            )
-            known = self._scenario = state, (running, replay_s), made.scenario
+        known, fabric = self._scenario, self.nics.asked(self.ask).fabric
+        if known is None or known[0] is not state or known[1] != (running, replay_s, fabric):
+            made = await asyncio.to_thread(rebuilt, state, fabric, running, replay_s=replay_s, live=True)
+            known = self._scenario = state, (running, replay_s, fabric), made.scenario
         return known[2]
 
 

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -45,9 +46,13 @@ def _wrapper() -> Path | None:
 
 
 class Sshd:
-    """``folder`` is the host's, and open to the account; ``programs`` shadows programs of the machine."""
+    """``folder`` is the host's, and open to the account; ``programs`` shadows programs of the machine.
 
-    def __init__(self, program: Path) -> None:
+    It is several hosts where it listens at several loopback ``addresses``.
+    """
+
+    def __init__(self, program: Path, addresses: Sequence[str] = (LOOPBACK,)) -> None:
+        self.addresses = addresses
         self.folder = Path(tempfile.mkdtemp(prefix="ecntwin-host-"))
         self.folder.chmod(0o755)
         self.programs = self.folder / "bin"
@@ -78,7 +83,7 @@ class Sshd:
         (self.folder / "config").write_text(
             "\n".join(
                 (
-                    f"ListenAddress {LOOPBACK}:{self.port}",
+                    *(f"ListenAddress {address}:{self.port}" for address in self.addresses),
                     f"HostKey {self.folder / 'host_key'}",
                     f"AuthorizedKeysFile {self.folder / 'authorized_keys'}",
                     "PidFile none",
@@ -141,7 +146,8 @@ class Sshd:
         path.chmod(0o755)
 
     def _known(self) -> str:
-        return f"[{LOOPBACK}]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
+        at = ",".join(f"[{address}]:{self.port}" for address in self.addresses)
+        return f"{at} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
 
     def _environment(self) -> dict[str, str]:
         environment = {

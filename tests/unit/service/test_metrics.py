@@ -14,6 +14,9 @@ from service.metrics import Metrics
 from twin.watermark import Watermark
 
 UNITLESS = {
+    "ecntwin_nic_hosts_unread",
+    "ecntwin_nics_differing",
+    "ecntwin_sender_contradicts",
     "ecntwin_flows",
     "ecntwin_round_running",
     "ecntwin_round_candidates_per_second",
@@ -67,12 +70,15 @@ COUNTS = {
     "ecntwin_switch_failures",
     "ecntwin_switch_rollbacks",
     "ecntwin_alarms_raised",
+    "ecntwin_nic_reads",
+    "ecntwin_nic_read_failures",
+    "ecntwin_nic_events",
 }
 LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
     *("adapter", "step", "where"),
     *("kind", "level", "by"),
-    *("queue", "flag", "switch_role", "status"),
+    *("queue", "flag", "switch_role", "status", "counter"),
 }
 
 

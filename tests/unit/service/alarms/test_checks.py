@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from nics.parameters import DEFAULTS
 from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
 from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
+from service.nics.polling import NicPolling
 from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
 from telemetry.alarms import Finding
@@ -20,6 +22,7 @@ from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef, QueueState
 from telemetry.window.window import WindowCounters
+from tests.unit.service.nics.making import Hosts, nic, reading
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +57,7 @@ class World:
     sequence: dict[Sender, SequenceCounts] = field(default_factory=dict)
     untuned: dict[str, str] = field(default_factory=dict)
     failing: dict[str, str] = field(default_factory=dict)
+    nics: NicPolling | None = None
     dropped: int = 0
     listens: bool = True
 
@@ -126,6 +130,10 @@ class _Sources:
 
     def name_of(self, sender: Sender) -> tuple[str, str | None]:
         return f"node {sender.node}", None
+
+    @property
+    def nics(self) -> NicPolling | None:
+        return self.world.nics
 
     def untuned(self) -> dict[str, str]:
         return self.world.untuned
@@ -234,6 +242,23 @@ async def test_what_is_no_longer_named_is_told_to_be_well_once(kind: str) -> Non
     del named["leaf1"]
     assert await found(checks, kind) == {"leaf1": 0}
     assert await found(checks, kind) == {}
+
+
+async def test_nics_that_are_at_odds_are_told_until_they_agree() -> None:
+    hosts = Hosts("a", "b", "c", said=True)
+    hosts.adapters["c"].now = reading("c", nic("ens1", {**DEFAULTS, "rpg_ai_rate": 50}))
+    hosts.adapters["b"].now = UnreachableError("host 'b'", None, "a host answers in time", "check it")
+    world = World(nics=hosts.polling)
+    checks = world.checks()
+    await hosts.read()
+    assert await found(checks, "senders") == {"NICs": 1, "NICs and settings": 1}
+    assert await found(checks, "nic_source") == {"b": 1}
+    for name in ("b", "c"):
+        hosts.adapters[name].now = reading(name)
+    await hosts.read()
+    assert await found(checks, "nic_source") == {"b": 0}
+    assert await found(checks, "senders") == {"NICs": 0, "NICs and settings": 1}
+    await hosts.polling.stop()
 
 
 async def test_a_rollout_that_stands_still_is_told_until_it_goes_on() -> None:

@@ -16,6 +16,7 @@ from service.tuning import whatif_requests
 from service.tuning.round import Fabric, rebuilt, scenario_of
 from service.tuning.whatif_requests import WhatIfRequests
 from telemetry.state import NetworkState
+from tests.unit.service.nics.making import Hosts
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
 from twin.watermark import Watermark
@@ -83,6 +84,7 @@ class Rig:
             workers=self.many,
             quick=self.quick,
             fleet=Leaf1(),  # type: ignore[arg-type] # it is only asked for the incumbent
+            nics=Hosts().polling,
             clock_s=lambda: self.now_s,
         )
 

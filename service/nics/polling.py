@@ -1,0 +1,180 @@
+"""Follows what the NICs of the inventory's hosts run, and what they count; a failing host stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from nics.base import NicReading, Reading
+from nics.host import Host
+from service.network_metrics import NicMetrics
+from service.nics.hosts import MadeNics
+from service.nics.senders import Senders, senders_of
+from service.tuning.round import Ask
+from settings.sections import NicPollSettings
+from switches.errors import SwitchError
+from twin.dcqcn import DcqcnParams
+
+_log = logging.getLogger("ecntwin.nics")
+
+
+@dataclass(frozen=True, slots=True)
+class LastNics:
+    """The last successful reading of a host, and why the last try failed (None: it did not)."""
+
+    reading: Reading | None = None
+    failure: SwitchError | None = None
+
+
+class NicPolling:
+    """Reads every host each ``every_s``, the first time at once. For one event loop; ``known`` and
+    ``senders`` also from other threads. ``clock_s`` is monotonic seconds; ``configured`` is what the settings
+    say of senders, ``said`` that they do.
+    """
+
+    def __init__(
+        self,
+        hosts: Mapping[str, Host],
+        made: MadeNics,
+        settings: NicPollSettings,
+        configured: DcqcnParams,
+        *,
+        said: bool,
+        metrics: NicMetrics,
+        clock_s: Callable[[], float],
+    ) -> None:
+        self.hosts = hosts
+        self._made = made
+        self._settings = settings
+        self._configured = configured
+        self._said = said
+        self._metrics = metrics
+        self._clock_s = clock_s
+        self._known = {name: LastNics(failure=made.problems.get(name)) for name in hosts}
+        self._read_s: dict[str, float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._slots = asyncio.Semaphore(settings.at_once)
+        self._threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-nics")
+        self.senders: Senders = senders_of(hosts if settings.poll else (), {}, configured, said=said)
+        metrics.age.set_function(self._oldest_s)
+        metrics.unread.set(len(made.problems))
+
+    @property
+    def polls(self) -> bool:
+        return self._settings.poll and bool(self.hosts)
+
+    def known(self, host: str) -> LastNics:
+        return self._known[host]
+
+    def asked(self, ask: Ask) -> Ask:
+        """The parameters of a round, with what the NICs run as the senders."""
+        senders = self.senders
+        fabric = replace(ask.fabric, dcqcn=senders.params)
+        return replace(ask, fabric=fabric, notes=(*ask.notes, *senders.notes))
+
+    def start(self) -> None:
+        if self.polls:
+            self._tasks = [
+                asyncio.create_task(self._follow(name), name=f"nics-{name}") for name in self._made.adapters
+            ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        # An open connection would keep a read under way until its timeout.
+        await asyncio.to_thread(self._made.close)
+
+    async def read(self, host: str) -> None:
+        """Reads a host now, and keeps what it runs, or why it could not be read."""
+        loop = asyncio.get_running_loop()
+        adapter, before = self._made.adapters[host], self._known[host]
+        try:
+            after = LastNics(await loop.run_in_executor(self._threads, adapter.read))
+            self._read_s[host] = self._clock_s()
+        except SwitchError as error:
+            after = replace(before, failure=error)
+        except Exception as error:
+            _log.exception("the adapter of host %s failed unexpectedly", host)
+            rule = "an adapter answers, or raises a SwitchError"
+            remedy = "look in the service's log, and report it"
+            after = replace(before, failure=SwitchError(f"host {host!r}", type(error).__name__, rule, remedy))
+        self._note(host, before, after)
+
+    def failing(self) -> Mapping[str, str]:
+        """Hosts whose NICs cannot be read, all or some, each with a sentence."""
+        found: dict[str, str] = {}
+        for host, known in self._known.items():
+            if known.failure is not None:
+                found[host] = f"The NICs of {host} cannot be read: {known.failure}"
+            elif known.reading is not None and known.reading.problems:
+                found[host] = f"What a NIC of {host} runs is not known: {known.reading.problems[0]}"
+        return found
+
+    def contradictions(self) -> Iterator[tuple[str, str | None]]:
+        """What may be at odds, and the sentence on how it is; None where it is not."""
+        yield "NICs", self.senders.differ
+        yield "NICs and settings", self.senders.contradict
+
+    async def _follow(self, host: str) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + self._settings.every_s
+            async with self._slots:
+                await self.read(host)
+            await asyncio.sleep(max(0.0, due_s - loop.time()))
+
+    def _note(self, host: str, before: LastNics, after: LastNics) -> None:
+        self._known[host] = after
+        platform = self.hosts[host].platform
+        if after.failure is not None:
+            self._metrics.failures.labels(platform, after.failure.reason).inc()
+            if before.failure is None:
+                _log.warning("NICs of host %s cannot be read: %s", host, after.failure)
+        else:
+            self._metrics.reads.labels(platform).inc()
+            if before.failure is not None:
+                _log.info("NICs of host %s can be read again", host)
+            self._count(host, before.reading, after.reading)
+        self._metrics.unread.set(sum(one.failure is not None for one in self._known.values()))
+        self._decide()
+
+    def _decide(self) -> None:
+        readings = {name: one.reading for name, one in self._known.items() if one.reading is not None}
+        before, now = self.senders, senders_of(self.hosts, readings, self._configured, said=self._said)
+        self.senders = now
+        self._metrics.differing.set(now.differing)
+        self._metrics.contradicts.set(now.contradict is not None)
+        if before.params != now.params:
+            _log.info("the twin takes senders to run what the %s say: %s", now.source, now.params)
+
+    def _count(self, host: str, before: Reading | None, after: Reading | None) -> None:
+        if before is None or after is None:
+            return
+        for nic in after.nics:
+            earlier = before.nic(nic.nic)
+            if earlier is None:
+                continue
+            was, now = _summed(earlier), _summed(nic)
+            for name in was.keys() & now.keys():
+                if (more := now[name] - was[name]) > 0:  # less: the counters began anew
+                    self._metrics.events.labels(self.hosts[host].nic_class or "none", name).inc(more)
+
+    def _oldest_s(self) -> float:
+        if not self.hosts or len(self._read_s) < len(self.hosts):
+            return math.nan
+        return self._clock_s() - min(self._read_s.values())
+
+
+def _summed(nic: NicReading) -> dict[str, int]:
+    """Its counters, pauses of all priorities together."""
+    found: dict[str, int] = {}
+    for name, value in nic.counters.items():
+        key = f"{name[:2]}_pause" if name.endswith("_pause") else name
+        found[key] = found.get(key, 0) + value
+    return found

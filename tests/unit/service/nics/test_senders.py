@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nics.parameters import DEFAULTS
+from service.nics.senders import senders_of
+from tests.unit.service.nics.making import nic, reading
+from twin.dcqcn import PAPER, VENDOR
+
+OTHER = {**DEFAULTS, "rpg_ai_rate": 50, "dce_tcp_g": 1020}
+
+
+def test_without_hosts_the_settings_are_all_that_is_known() -> None:
+    found = senders_of((), {}, PAPER, said=True)
+    assert (found.params, found.source, found.notes) == (PAPER, "settings", ())
+
+
+def test_nics_that_agree_replace_the_preset() -> None:
+    found = senders_of(["a", "b"], {"a": reading("a"), "b": reading("b")}, PAPER, said=False)
+    assert (found.params, found.source, found.notes) == (VENDOR, "nics", ())
+    assert found.differ is found.contradict is None
+
+
+def test_before_a_host_is_read_the_settings_hold_and_that_is_said() -> None:
+    found = senders_of(["a", "b"], {}, PAPER, said=False)
+    assert (found.params, found.source) == (PAPER, "settings")
+    assert found.notes == (
+        "DCQCN of the NICs is known of no host; the twin takes senders to run what the settings say.",
+    )
+
+
+def test_half_of_the_hosts_stand_for_all_and_fewer_do_not() -> None:
+    hosts = ["a", "b", "c", "d"]
+    few = senders_of(hosts, {"a": reading("a")}, PAPER, said=False)
+    assert few.params == PAPER
+    assert "known of only 1 of 4 hosts" in few.notes[0]
+    half = senders_of(hosts, {"a": reading("a"), "c": reading("c")}, PAPER, said=False)
+    assert half.params == VENDOR
+    assert half.notes == (
+        "NICs of 2 of 4 hosts were not read; the twin takes them to run what the others do.",
+    )
+
+
+def test_a_nic_that_runs_something_else_is_named_with_what() -> None:
+    found = senders_of(
+        ["a", "b"],
+        {"a": reading("a", nic("ens1"), nic("ens2")), "b": reading("b", nic("ens1", OTHER))},
+        PAPER,
+        said=False,
+    )
+    assert found.params == VENDOR
+    assert found.differing == 1
+    assert found.differ == (
+        "1 of 3 NICs run other DCQCN parameters than most: b/ens1 (rpg_ai_rate 50 against 5 Mbit/s; "
+        "dce_tcp_g 1020 against 1019/1024)"
+    )
+    assert found.notes == (f"{found.differ}; the twin takes all to run what most do.",)
+
+
+def test_a_preset_that_the_settings_state_is_contradicted() -> None:
+    readings = {"a": reading("a")}
+    assert senders_of(["a"], readings, VENDOR, said=True).contradict is None
+    delayed = replace(VENDOR, feedback_delay_s=1e-6)  # no NIC has that
+    assert senders_of(["a"], readings, delayed, said=True).contradict is None
+    found = senders_of(["a"], readings, PAPER, said=True)
+    assert found.params == VENDOR
+    assert found.contradict is not None
+    assert "rpg_time_reset 300 against 55 µs" in found.contradict
+    assert found.notes == (f"{found.contradict}.",)
+
+
+def test_nics_that_do_not_react_are_named() -> None:
+    found = senders_of(["a"], {"a": reading("a", nic("ens1", reacts=()))}, PAPER, said=False)
+    assert found.differ == "a/ens1 slow down on no priority: DCQCN is off there"
+
+
+def test_what_the_twin_leaves_out_is_noted_once() -> None:
+    values = {**DEFAULTS, "rate_to_set_on_first_cnp": 1_000}
+    readings = {"a": reading("a", nic("ens1", values), nic("ens2", values))}
+    found = senders_of(["a"], readings, PAPER, said=False)
+    assert found.notes == ("rate_to_set_on_first_cnp is 1000, and the twin takes it to be 0.",)
+
+
+def test_a_host_of_which_nothing_is_known_counts_as_unread() -> None:
+    without = {name: value for name, value in DEFAULTS.items() if name != "rpg_gd" and name != "dce_tcp_g"}
+    found = senders_of(["a"], {"a": reading("a", nic("ens1", without))}, PAPER, said=False)
+    assert found.params == PAPER
