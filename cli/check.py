@@ -1,8 +1,9 @@
-"""``ecntwin check-config`` and ``ecntwin switches``: settings, inventory, and what each switch runs."""
+"""``ecntwin check-config``, ``switches`` and ``nics``: settings, inventory, what each switch and NIC runs."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from cli.output import (
     BAD_INPUT,
     FAILED,
     NONE,
+    clock_text,
     console,
     count_text,
     headed_table,
@@ -30,12 +32,14 @@ from cli.output import (
     watermark_cells,
     watermark_text,
 )
+from nics.parameters import PARAMETERS
 from service.adapter_check import Answer, Made, check_inventory, make_adapters, read_all
 from service.auth.tokens import holds_tokens
 from service.documents.base import list_text
+from service.documents.nics import HostDocument, HostsReadDocument, NicDocument
 from service.documents.switches import InventoryCheckDocument, InventoryReadDocument, ReadSwitchDocument
 from service.domain import load_topology, reporting_of
-from service.nics.hosts import check_hosts
+from service.nics.hosts import check_hosts, make_nics
 from service.tuning.workers import check_backend
 from settings.errors import InputError, SettingsError
 from settings.inventory import Inventory, load_inventory, untuned_in
@@ -50,6 +54,17 @@ from twin.search.round import Progress
 from twin.watermark import Watermark
 
 _PLACES_NAMED = 3
+_NAMED = 2
+_SHOWN = {
+    "g": "dce_tcp_g",
+    "R_AI": "rpg_ai_rate",
+    "R_HAI": "rpg_hai_rate",
+    "T µs": "rpg_time_reset",
+    "B": "rpg_byte_reset",
+    "F": "rpg_threshold",
+    "τ µs": "rate_reduce_monitor_period",
+    "τ' µs": "dce_tcp_rtt",
+}
 
 
 def platforms_text(document: InventoryCheckDocument) -> str:
@@ -266,7 +281,7 @@ def _show_check(inventory: InventoryCheckDocument) -> None:
 def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
     """Exits 0 if all answered, 1 if some did not, 2 if an adapter rejects its inventory entry."""
     settings = load_settings(config)
-    path = _path(inventory, settings)
+    path = _inventory_path(inventory, settings, "switches")
     devices = {
         name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
     }
@@ -296,13 +311,14 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         raise typer.Exit(FAILED)
 
 
-def _path(inventory: Path | None, settings: Settings) -> Path:
+def _inventory_path(inventory: Path | None, settings: Settings, kind: str) -> Path:
+    """The inventory to read ``kind`` of; raises ``InputError`` where none is named."""
     path = inventory or settings.push.inventory
     if path is None:
         raise InputError(
-            "switches",
+            kind,
             None,
-            "no inventory; it says where the switches are",
+            f"no inventory; it says where the {kind} are",
             "give --inventory FILE, or push.inventory in the settings",
         )
     return path
@@ -335,3 +351,124 @@ def _show_reading(document: InventoryReadDocument) -> None:
     screen.print(switches_table(document), platforms_table(document))
     for line in reason_lines(document):
         screen.print(line, soft_wrap=True)
+
+
+def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
+    """Exits 0 if all answered and are known, 1 if some are not, 2 if a host's entry cannot be used."""
+    settings = load_settings(config)
+    path = _inventory_path(inventory, settings, "hosts")
+    hosts = {
+        name: replace(host, timeout_s=timeout_s or host.timeout_s)
+        for name, host in Inventory.read(path).hosts().items()
+    }
+    if not hosts:
+        rule, remedy = "NICs are those of its hosts", "add hosts; docs/nics/connectx.md says how"
+        raise InputError("nics", f"no hosts in {path.name}", rule, remedy)
+    made = make_nics(hosts, clock_ns=time.time_ns)
+    if made.problems:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            *problem_lines(str(problem) for problem in made.problems.values()), sep="\n"
+        )
+        raise typer.Exit(BAD_INPUT)
+    try:
+        with shown_progress(quiet=as_json, lines=False) as update:
+
+            def report(done: int, total: int) -> None:
+                if update is not None:
+                    update(Progress("reading hosts", done, total))
+
+            answers = read_all(made.adapters, progress=report)
+    finally:
+        made.close()
+    documents = [
+        HostDocument.of(host, answers[name].reading, answers[name].failure) for name, host in hosts.items()
+    ]
+    answered = sum(one.reachable for one in documents)
+    document = HostsReadDocument(path=str(path), answered=answered, hosts=documents)
+    if as_json:
+        print_json(document)
+    else:
+        _show_nics(document)
+    if answered < len(documents) or any(nic.problem for one in documents for nic in one.nics):
+        raise typer.Exit(FAILED)
+
+
+def _show_nics(document: HostsReadDocument) -> None:
+    screen = console(wide=True)
+    total = count_text(len(document.hosts), "host")
+    screen.print(Text(f"{document.path}: {document.answered} of {total} answered", "bold"), soft_wrap=True)
+    screen.print(_nics_table(document))
+    for line in _nic_lines(document):
+        screen.print(line, soft_wrap=True)
+
+
+def _nics_table(document: HostsReadDocument) -> Table:
+    table = headed_table(None, "host", "class", "NICs", "reacts on", *_SHOWN, "last read", left=4)
+    usual = _usual(document)
+    for host in document.hosts:
+        if not host.nics:
+            table.add_row(
+                Text(host.name, "bold"), host.nic_class or NONE, Text("no answer", "red"), *([NONE] * 10)
+            )
+        for names, nic in _alike(host):
+            table.add_row(
+                Text(host.name, "bold"),
+                host.nic_class or NONE,
+                list_text(names, _NAMED),
+                _priorities(nic.reacts),
+                *(_value(nic, name, usual) for name in _SHOWN.values()),
+                clock_text(host.read_at) if host.read_at else NONE,
+            )
+    return table
+
+
+def _alike(host: HostDocument) -> Iterator[tuple[list[str], NicDocument]]:
+    """NICs of a host that show the same: their names, and one of them."""
+    groups: dict[str, list[NicDocument]] = {}
+    for nic in host.nics:
+        shown = repr((nic.reacts, [nic.values.get(name) for name in _SHOWN.values()]))
+        groups.setdefault(shown, []).append(nic)
+    for alike in groups.values():
+        yield [nic.name for nic in alike], alike[0]
+
+
+def _usual(document: HostsReadDocument) -> dict[str, int]:
+    """What most NICs have of each parameter."""
+    nics = [nic for one in document.hosts for nic in one.nics]
+    found: dict[str, int] = {}
+    for name in PARAMETERS:
+        counted = Counter(nic.values[name] for nic in nics if name in nic.values)
+        if counted:
+            found[name] = counted.most_common(1)[0][0]
+    return found
+
+
+def _value(nic: NicDocument, name: str, usual: dict[str, int]) -> str | Text:
+    value = nic.values.get(name)
+    if value is None:
+        return NONE
+    return str(value) if value == usual[name] else Text(str(value), "yellow")
+
+
+def _priorities(reacts: list[int] | None) -> str | Text:
+    if reacts is None:
+        return NONE
+    return ", ".join(map(str, reacts)) if reacts else Text("none", "yellow")
+
+
+def _nic_lines(document: HostsReadDocument) -> Iterator[Text]:
+    """Why hosts did not answer, what is not known of NICs, and which differ from most."""
+    problems = [one.detail for one in document.hosts if one.detail is not None]
+    problems += [nic.problem for one in document.hosts for nic in one.nics if nic.problem is not None]
+    yield from problem_lines(problems)
+    usual = _usual(document)
+    for host in document.hosts:
+        for nic in host.nics:
+            found = [
+                f"{name} {value} (most {PARAMETERS[name].text(usual[name])})"
+                for name, value in nic.values.items()
+                if value != usual[name]
+            ]
+            if found:
+                where = f"{host.name}/{nic.name}"
+                yield Text.assemble(("≠ ", "yellow"), (where, "bold"), f" runs {', '.join(found)}")

@@ -392,6 +392,19 @@ def switches(
     run(config, inventory, timeout_s=timeout, as_json=as_json)
 
 
+@app.command()
+def nics(
+    config: Config = None,
+    inventory: Annotated[Path | None, unset(help="Inventory file; push.inventory of the settings.")] = None,
+    timeout: Annotated[float | None, unset(min=0.1, max=600.0, help="Seconds to wait for a host.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read the DCQCN parameters of the NICs of every host in the inventory; nothing is written."""
+    from cli.check import nics as run
+
+    run(config, inventory, timeout_s=timeout, as_json=as_json)
+
+
 operator.add_to(app)
 app.add_typer(tokens)
 
