@@ -37,7 +37,9 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A full-duplex cable between nodes ``a`` and ``b``; only switch ends need a port name."""
+    """A full-duplex cable between nodes ``a`` and ``b``; only switch ends need a port name, a host's names its
+    NIC.
+    """
 
     a: str
     b: str
@@ -79,8 +81,9 @@ class Topology:
         ends: list[EgressPort] = []
         for link in self.links:
             rate, delay = link.rate_gbps * GBPS, link.delay_us * 1e-6
-            ends.append(EgressPort(link.a, link.a_port, link.b, rate, delay))
-            ends.append(EgressPort(link.b, link.b_port, link.a, rate, delay))
+            for node, port, peer in ((link.a, link.a_port, link.b), (link.b, link.b_port, link.a)):
+                named = port if node in self.switch_names else None
+                ends.append(EgressPort(node, named, peer, rate, delay))
         return tuple(ends)
 
     @cached_property

@@ -37,6 +37,15 @@ def test_ports_are_both_ends_of_every_link() -> None:
     assert topology.switch_names == {"l1", "l2", "s1", "s2"}
 
 
+def test_a_host_s_port_names_its_nic_which_is_no_egress_queue_of_a_switch() -> None:
+    named = copy.deepcopy(DOCUMENT)
+    named["links"][1]["a_port"] = "ens1f0"
+    topology = topology_from_json(named)
+    assert topology.ports == topology_from_json(DOCUMENT).ports
+    assert topology.nic_bytes_per_s["h2"] == 25e9
+    assert topology.to_json()["links"][1]["a_port"] == "ens1f0"
+
+
 def test_a_switch_s_role_is_its_distance_from_hosts() -> None:
     assert topology_from_json(DOCUMENT).roles == {"l1": "leaf", "l2": "leaf", "s1": "spine", "s2": "spine"}
     deeper = copy.deepcopy(DOCUMENT)
