@@ -37,8 +37,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A full-duplex cable between nodes ``a`` and ``b``; only switch ends need a port name, a host's names its
-    NIC.
+    """A full-duplex cable between nodes ``a`` and ``b``; only switch ends need a port name. A host's names
+    its NIC.
     """
 
     a: str
@@ -238,6 +238,14 @@ def _shared_name(names: Sequence[str]) -> str:
     """What all of these begin with, up to a separator: ``pod1`` of pod1-leaf1 and pod1-spine2; else ''."""
     begins = zip(*(re.findall(r"[^-_.:/]*[-_.:/]", name) for name in names), strict=False)
     return "".join(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, begins))[:-1]
+
+
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+
+
+def natural(name: str) -> tuple[str | int, ...]:
+    """Orders Ethernet2 before Ethernet10: texts and whole numbers take turns."""
+    return tuple(int(part) if part.isdecimal() else part for part in _NUMBERS.split(name))
 
 
 def flow_hash(*parts: object) -> int:

@@ -9,7 +9,6 @@ its own, to be acknowledged and silenced by itself.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +19,12 @@ from typing import Literal, NamedTuple
 
 from telemetry.alarms import ECN_OFF, LOSSLESS_LOSS, PFC_FRAMES, PFC_STORM, Alarm, Change, Level, Subject
 from telemetry.state import NetworkState, QueueRef
-from telemetry.topology import Topology
+from telemetry.topology import Topology, natural
 
 LEAST_SENDERS = 3
 """Least number of concurrent senders to one receiver that makes an incast."""
 MOST_INCASTS = 32
 MOST_HOPS = 1_000
-_NUMBERS = re.compile(r"([0-9]{1,18})")
 MOST_LEFT = 1_000
 """Past members kept of one alarm; unknown senders can name any number."""
 _OF_ITS_QUEUE = frozenset({ECN_OFF, LOSSLESS_LOSS, PFC_STORM})
@@ -195,11 +193,6 @@ class _Open:
             ended_s,
             why,
         )
-
-
-def natural(name: str) -> tuple[str | int, ...]:
-    """Sort key that orders Ethernet2 before Ethernet10: alternates texts and whole numbers."""
-    return tuple(int(part) if part.isdecimal() else part for part in _NUMBERS.split(name))
 
 
 class AlarmGroups:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import Polled, count_of
+from telemetry.decode.openconfig_leaves import Step, leaves
 
 QUEUES = ("qos", "interfaces", "interface", "output", "queues", "queue", "state")
 """Path of a queue's counters; an interface's key is ``interface-id``, a queue's ``name``."""
@@ -27,11 +27,7 @@ _OF_QUEUE = {
     "transmit-octets": "tx_bytes",
 }
 _OF_PORT = {"out-discards": "dropped_packets", "out-pkts": "tx_packets", "out-octets": "tx_bytes"}
-_KEYS = ("interface-id", "name")
 _LONGEST_NAME = 256
-
-Step = tuple[str, Mapping[str, str]]
-"""A path element: its name, and the keys of a list entry."""
 
 
 @dataclass(slots=True)
@@ -61,15 +57,10 @@ class OpenConfigCounters:
 
     def add(self, path: Sequence[Step], value: object, ts_ns: int) -> None:
         """Adds a value at a path, read at ``ts_ns``; other parts of the models are ignored."""
-        names: tuple[str, ...] = ()
-        keys: dict[str, str] = {}
-        for full_name, given in path:
-            name = _plain(full_name)
-            names = (*names, name)
-            for key in _KEYS:
-                if key in given:
-                    keys[name] = given[key]
-        self._walk(names, keys, value, ts_ns)
+        for leaf in leaves(path, value, (QUEUES, PORTS)):
+            fields = _OF_QUEUE if leaf.place == QUEUES else _OF_PORT
+            if leaf.name in fields:
+                self._leaf(leaf.name, fields[leaf.name], leaf.keys, leaf.value, ts_ns)
 
     def samples(self) -> Polled:
         """The values since the last call, one sample per port and queue."""
@@ -82,25 +73,6 @@ class OpenConfigCounters:
         if not self._marks:
             notes.append("it gives no count of marked packets (ecn-marked-pkts)")
         return Polled(tuple(made), tuple(problems), tuple(notes) if made else ())
-
-    def _walk(self, names: tuple[str, ...], keys: Mapping[str, str], value: Any, ts_ns: int) -> None:
-        depth = len(names)
-        for place, fields in ((QUEUES, _OF_QUEUE), (PORTS, _OF_PORT)):
-            if depth == len(place) + 1 and names[:-1] == place:
-                if names[-1] in fields:
-                    self._leaf(names[-1], fields[names[-1]], keys, value, ts_ns)
-                return
-            if names == place[:depth]:
-                break
-        else:
-            return
-        if isinstance(value, list) and names:
-            for entry in value:
-                if isinstance(entry, Mapping):
-                    self._walk(names, {**keys, **_key_of(names, entry)}, entry, ts_ns)
-        elif isinstance(value, Mapping):
-            for name, member in value.items():
-                self._walk((*names, _plain(str(name))), keys, member, ts_ns)
 
     def _leaf(self, name: str, counter: str, keys: Mapping[str, str], value: object, ts_ns: int) -> None:
         port, queue = keys.get("interface", ""), None
@@ -131,13 +103,3 @@ class OpenConfigCounters:
             last = self._last[key] = _Reading(ts_ns, ts_ns)
         last.fields.add(counter)
         self._found.setdefault(key, {})[counter] = count
-
-
-def _key_of(names: tuple[str, ...], entry: Mapping[str, Any]) -> dict[str, str]:
-    plain = {_plain(str(name)): value for name, value in entry.items()}
-    found = [plain[key] for key in _KEYS if isinstance(plain.get(key), str)]
-    return {names[-1]: found[0]} if found else {}
-
-
-def _plain(name: str) -> str:
-    return name.rpartition(":")[2]
