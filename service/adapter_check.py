@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from settings.inventory_keys import SECRETS, did_you_mean
@@ -97,17 +98,29 @@ def read_all(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Mapping[str, Answer[ReadT]]:
     """Reads every switch or host, ``at_once`` at a time; calls ``progress(done, total)`` after each."""
+    asks = {name: partial(_ask, name, adapter) for name, adapter in adapters.items()}
+    return ask_all(asks, at_once=at_once, progress=progress)
+
+
+T = TypeVar("T")
+
+
+def ask_all(
+    asks: Mapping[str, Callable[[], T]],
+    *,
+    at_once: int = AT_ONCE,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Mapping[str, T]:
+    """The answer of each, ``at_once`` at a time in threads; calls ``progress(done, total)`` after each."""
     threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-read")
     try:
-        asked: dict[Future[Answer[ReadT]], str] = {
-            threads.submit(_ask, name, adapter): name for name, adapter in adapters.items()
-        }
-        answers: dict[str, Answer[ReadT]] = {}
+        asked: dict[Future[T], str] = {threads.submit(ask): name for name, ask in asks.items()}
+        answers: dict[str, T] = {}
         progress(0, len(asked))
         for future in as_completed(asked):
             answers[asked[future]] = future.result()
             progress(len(answers), len(asked))
-        return {name: answers[name] for name in adapters}
+        return {name: answers[name] for name in asks}
     finally:
         # Interrupted, it reads no more switches; running reads end within their timeouts.
         threads.shutdown(wait=False, cancel_futures=True)

@@ -35,6 +35,10 @@ class NxapiSession:
         found = self._outputs("cli_show_ascii", command)[0].get("body")
         return found if isinstance(found, str) else ""
 
+    def document(self, command: str) -> Any:
+        """The output of a ``show`` command as JSON; a text, mostly empty, where it shows nothing."""
+        return self._outputs("cli_show", command)[0].get("body")
+
     def configure(self, commands: Sequence[str]) -> None:
         """Runs configuration commands in one call; the switch stops at the first it refuses.
 

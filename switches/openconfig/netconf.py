@@ -34,7 +34,7 @@ _FILTER = (
 )
 
 
-class _Options(NetconfOptions, frozen=True, forbid_unknown_fields=True):
+class OpenConfigNetconfOptions(NetconfOptions, frozen=True, forbid_unknown_fields=True):
     """``queue_names``: the switch's names of queues, by number. ``read_back``: the leaves of a reading.
     ``profile``: the prefix of own profiles' names.
     """
@@ -48,7 +48,7 @@ class NetconfAdapter(CandidateAdapter[Qos]):
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:
-        options = options_of(device, _Options)
+        options = options_of(device, OpenConfigNetconfOptions)
         from_state = options.read_back == "state"
         queues = OpenConfigQueues.of(
             device, options.queue_names, from_state=from_state, profile=options.profile

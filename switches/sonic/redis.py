@@ -43,6 +43,7 @@ class SonicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asic_db: Number = 1
     counters_db: Number = 2
     state_db: Number = 6
+    appl_db: Number = 0
 
 
 class Databases:

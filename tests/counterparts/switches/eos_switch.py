@@ -48,6 +48,7 @@ class EosSwitch(HttpSwitch):
             "interface Ethernet2/1": {"mtu 9214": {}, f"service-profile {PROFILE}": {}},
             "interface Ethernet49/1": {"service-profile EDGE": {}},
         }
+        self.shows: dict[str, dict[str, Any]] = {}  # what further commands answer in JSON
         self.sessions: dict[str, str] = {}
         self.candidates: dict[str, Tree] = {}
         self.waiting: str | None = None
@@ -108,6 +109,8 @@ class EosSwitch(HttpSwitch):
             return self._shown_sessions()
         if command.startswith("show running-config section ") and form == "text":
             return {"output": self._section(command.removeprefix("show running-config section "))}
+        if command in self.shows and form == "json":
+            return self.shows[command]
         if command == "copy running-config startup-config":
             self.saved += 1
             return {"messages": ["Copy completed successfully."]}

@@ -50,6 +50,7 @@ class NxosSwitch(HttpSwitch):
             "policy-map type queuing UPLINK": {"class type queuing c-out-8q-q3": {other: {}}},
             "system qos": {f"service-policy type queuing output {POLICY}": {}},
         }
+        self.shows: dict[str, Any] = {}  # what commands answer in JSON
         self.checkpoints: dict[str, str] = {}
         self.history: list[tuple[int, int]] = []
         self.saved = 0
@@ -80,7 +81,7 @@ class NxosSwitch(HttpSwitch):
         if asked.body != {"ins_api": {**form, "type": kind, "input": commands}}:
             return self.surprised(asked, "not the form of a request")
         outputs: list[dict[str, Any]] = []
-        run = {"cli_show_ascii": self._act, "cli_conf": self._configure}[kind]
+        run = {"cli_show_ascii": self._act, "cli_show": self._show, "cli_conf": self._configure}[kind]
         self._path: list[str] = []
         self._set = 0
         for command in commands.split(" ;"):
@@ -96,6 +97,13 @@ class NxosSwitch(HttpSwitch):
         shown = outputs if len(outputs) > 1 else outputs[0]
         reply = {"ins_api": {**body, "outputs": {"output": shown}}}
         return Reply(body=reply, changes=not commands.startswith("show "))
+
+    def _show(self, command: str) -> Any:
+        if command not in self.shows:
+            raise ValueError("unexpected")
+        if self.shows[command] is None:
+            raise ValueError("No neighbour information")
+        return self.shows[command]
 
     def _act(self, command: str) -> str:
         if self.refuses is not None and command.startswith(self.refuses):

@@ -47,6 +47,7 @@ class SonicGnmi:
             "CONFIG_DB": (switch.server.client(config), "|"),
             "ASIC_DB": (switch.server.client(asic), ":"),
             "COUNTERS_DB": (switch.server.client(counters), ":"),
+            "APPL_DB": (switch.server.client(0), ":"),
             "STATE_DB": (switch.server.client(switch.state_database), "|"),
         }
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from switches.device import Device
+from tests.counterparts.polled.sonic_counters import CountersDb
 from tests.counterparts.redis_server import RedisServer
-from tests.counterparts.sonic_counters import CountersDb
 
 Describe = Callable[..., Device]
 

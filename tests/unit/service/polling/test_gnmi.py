@@ -20,8 +20,8 @@ from telemetry.counters.model import Counters, SeriesKey
 from telemetry.decode.body import Polled
 from tests.counterparts.certificates import Authority
 from tests.counterparts.one_loop import anyio_backend, one_loop
-from tests.counterparts.openconfig_counters import OpenConfigCounting
-from tests.counterparts.sonic_counters import CountersDb
+from tests.counterparts.polled.openconfig_counters import OpenConfigCounting
+from tests.counterparts.polled.sonic_counters import CountersDb
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch, ServerTls
 from tests.counterparts.switches.sonic_gnmi import SonicGnmi
 from tests.counterparts.switches.sonic_switch import SonicSwitch

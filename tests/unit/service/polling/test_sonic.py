@@ -15,8 +15,8 @@ from switches.errors import AccessError, InventoryError, RefusedError, Unreachab
 from telemetry.counters.model import Counters, SeriesKey
 from telemetry.decode.body import Polled
 from tests.counterparts.certificates import Authority
+from tests.counterparts.polled.sonic_counters import CountersDb
 from tests.counterparts.redis_server import RedisServer
-from tests.counterparts.sonic_counters import CountersDb
 
 Describe = Callable[..., Device]
 MARKED = "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS"
