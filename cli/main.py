@@ -374,7 +374,7 @@ def check_config(
     as_json: Json = False,
 ) -> None:
     """Check a settings file and the environment, and print every setting."""
-    from cli.check import check_config as run
+    from cli.inventory.check import check_config as run
 
     run(file or config, as_json=as_json)
 
@@ -387,7 +387,7 @@ def switches(
     as_json: Json = False,
 ) -> None:
     """Read the watermark of every switch in the inventory; nothing is written."""
-    from cli.check import switches as run
+    from cli.inventory.check import switches as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
 
@@ -400,9 +400,43 @@ def nics(
     as_json: Json = False,
 ) -> None:
     """Read the DCQCN parameters of the NICs of every host in the inventory; nothing is written."""
-    from cli.check import nics as run
+    from cli.inventory.check import nics as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
+
+
+@app.command()
+def topology(
+    config: Config = None,
+    inventory: Annotated[Path | None, unset(help="Inventory file; push.inventory of the settings.")] = None,
+    declared: Annotated[
+        Path | None, unset(help="Topology file to compare with; fabric.topology of the settings.")
+    ] = None,
+    discovered: Annotated[
+        Path | None, unset(help="What INT showed: the answer of GET /v1/topology, or its discovered.")
+    ] = None,
+    delay_us: Annotated[
+        float, typer.Option(min=0.0, max=1e6, help="Delay of links of which none is declared.")
+    ] = 1.0,
+    rate_gbps: Annotated[
+        float, typer.Option(min=0.001, max=1e6, help="Rate of links of which nobody gives one.")
+    ] = 100.0,
+    timeout: Annotated[float | None, unset(min=0.1, max=600.0, help="Seconds to wait for a switch.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read the LLDP neighbours of every switch and print a topology file to review; nothing is written."""
+    from cli.inventory.topology import Assumed
+    from cli.inventory.topology import topology as run
+
+    run(
+        config,
+        inventory,
+        declared=declared,
+        discovered=discovered,
+        assumed=Assumed(delay_us, rate_gbps),
+        timeout_s=timeout,
+        as_json=as_json,
+    )
 
 
 operator.add_to(app)

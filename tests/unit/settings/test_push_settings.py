@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.check import check_config
+from cli.inventory.check import check_config
 from settings.errors import SettingsError
 from settings.load import load_settings
 from switches.errors import UnknownAdapterError

@@ -281,7 +281,7 @@ def _show_check(inventory: InventoryCheckDocument) -> None:
 def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
     """Exits 0 if all answered, 1 if some did not, 2 if an adapter rejects its inventory entry."""
     settings = load_settings(config)
-    path = _inventory_path(inventory, settings, "switches")
+    path = inventory_path("switches", inventory, settings)
     devices = {
         name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
     }
@@ -311,12 +311,13 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         raise typer.Exit(FAILED)
 
 
-def _inventory_path(inventory: Path | None, settings: Settings, kind: str) -> Path:
-    """The inventory to read ``kind`` of; raises ``InputError`` where none is named."""
+def inventory_path(command: str, inventory: Path | None, settings: Settings) -> Path:
+    """The inventory that ``command`` reads; raises ``InputError`` where none is named."""
     path = inventory or settings.push.inventory
     if path is None:
+        kind = "hosts" if command == "nics" else "switches"
         raise InputError(
-            kind,
+            command,
             None,
             f"no inventory; it says where the {kind} are",
             "give --inventory FILE, or push.inventory in the settings",
@@ -356,7 +357,7 @@ def _show_reading(document: InventoryReadDocument) -> None:
 def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
     """Exits 0 if all answered and are known, 1 if some are not, 2 if a host's entry cannot be used."""
     settings = load_settings(config)
-    path = _inventory_path(inventory, settings, "hosts")
+    path = inventory_path("hosts", inventory, settings)
     hosts = {
         name: replace(host, timeout_s=timeout_s or host.timeout_s)
         for name, host in Inventory.read(path).hosts().items()
