@@ -425,8 +425,8 @@ def topology(
     as_json: Json = False,
 ) -> None:
     """Read the LLDP neighbours of every switch and print a topology file to review; nothing is written."""
-    from cli.inventory.topology import Assumed
     from cli.inventory.topology import topology as run
+    from telemetry.neighbours.merge import Assumed
 
     run(
         config,

@@ -28,6 +28,7 @@ from service.history.query import HistoryReader
 from service.history.service import History
 from service.ingest.pipeline import IngestPipeline
 from service.metrics import Metrics
+from service.neighbours.cabling import Cabling
 from service.nics.hosts import make_nics
 from service.nics.polling import NicPolling
 from service.persistence import DeclaredTopology, Persistence, Restore
@@ -46,6 +47,7 @@ from settings.version import ecntwin_version
 from switches.registry import AdapterRegistry
 from telemetry.alarms import Level
 from telemetry.errors import WindowError
+from telemetry.neighbours.merge import Assumed
 from twin.search.problem import SearchSettings
 from twin.workers.pool import ReservedWorker, Workers
 
@@ -119,6 +121,13 @@ class Service:
             said="dcqcn" in settings.model_fields_set,
             metrics=self.metrics.nics,
             clock_s=clocks.monotonic_s,
+        )
+        self.cabling = Cabling(
+            devices,
+            settings.telemetry.neighbours,
+            Assumed(settings.telemetry.default_delay_us, settings.telemetry.default_rate_gbps),
+            declared=lambda: self.window.declared,
+            wall_ns=clocks.wall_ns,
         )
         self.fleet = Fleet(
             settings.incumbent,
@@ -206,6 +215,7 @@ class Service:
                     nics=self.nics,
                 ),
                 database=self.database_health,
+                cabling=self.cabling,
                 lossless=lossless,
                 clocks=clocks,
             ),
@@ -292,6 +302,7 @@ class Service:
         if not await self._restore.at_start():
             self._run("restore", self._restore.retry())
         self._run("switches", self._poll_switches())
+        self._run("neighbours", self.cabling.run_forever())
         self._run("validity", self.validity.run_forever())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())

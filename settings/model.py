@@ -19,6 +19,7 @@ from settings.sections import (
     ConditionSettings,
     CounterPollSettings,
     IntSettings,
+    NeighbourSettings,
     NicPollSettings,
     Section,
     Steps,
@@ -105,6 +106,7 @@ class TelemetrySettings(Section):
     default_delay_us: float = _WINDOW.default_delay_us
     counters: CounterPollSettings = CounterPollSettings()
     nics: NicPollSettings = NicPollSettings()
+    neighbours: NeighbourSettings = NeighbourSettings()
     int_: IntSettings = Field(default=IntSettings(), alias="int")
     udp: UdpSettings = UdpSettings()
 
@@ -114,7 +116,8 @@ class TelemetrySettings(Section):
         return self
 
     def window(self) -> WindowSettings:
-        values = self.model_dump(exclude={"period_s", "idle_gap_s", "counters", "nics", "int_", "udp"})
+        apart = {"period_s", "idle_gap_s", "counters", "nics", "neighbours", "int_", "udp"}
+        values = self.model_dump(exclude=apart)
         return WindowSettings(
             period_ns=max(1, round(self.period_s * NS_PER_S)),
             idle_gap_ns=round(self.idle_gap_s * NS_PER_S),

@@ -108,6 +108,11 @@ KINDS: Mapping[str, Kind] = {
     "drifted": Kind(
         "yes", "Compare what it runs with what was set (GET /v1/switches), then set it back, or adopt it."
     ),
+    "cabling": Kind(
+        "yes",
+        "Look at the neighbours of GET /v1/topology, then move the cable, or declare what is there: "
+        "ecntwin topology writes the file.",
+    ),
     "unreachable": Kind("seconds", "Check the switch's management address, its service and its credentials."),
     "rollout_stalled": Kind(
         "yes", "Look at why it stands still (GET /v1/rollouts): mostly the journal's disk is full or away."
@@ -214,10 +219,22 @@ class NicPollSettings(Section):
     at_once: int = Field(default=16, ge=1, le=256)
 
 
+class NeighbourSettings(Section):
+    """LLDP neighbours read from the switches of `push.inventory` ([topology](../telemetry/topology.md) lists
+    the platforms), every ``every_s`` seconds, ``at_once`` switches at a time. Off unless ``read`` is true: an
+    account that may read counters need not have the right to it.
+    """
+
+    read: bool = False
+    every_s: float = Field(default=600.0, ge=10, le=86_400)
+    at_once: int = Field(default=8, ge=1, le=256)
+
+
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
 
 _IT_IS = Rule(warning=1.0, critical=None, hold_s=0.0, clear_s=0.0)
 _YES_OR_NO = {
+    "cabling": _IT_IS,
     "drifted": _IT_IS,
     "senders": _IT_IS,
     "untuned": _IT_IS,

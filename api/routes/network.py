@@ -40,7 +40,9 @@ async def get_topology(
         bool, Query(description="Whether to work out what reports show; else `discovered` is null.")
     ] = True,
 ) -> Response:
-    """``declared`` (null where none is) and ``discovered`` (null while no report was seen)."""
+    """``declared`` (null where none is), ``discovered`` (null while no report was seen), and what LLDP shows:
+    ``neighbours`` (null while it is not read).
+    """
     return await _both(service, discovered=discovered)
 
 
@@ -165,4 +167,5 @@ async def get_flows(
 
 async def _both(service: Service, *, discovered: bool = True) -> Response:
     declared, found = service.window.declared, await service.window.discovered() if discovered else None
-    return await json_answer(service.answers, lambda: TopologyDocument.of(declared, found))
+    cabled = await service.cabling.current()
+    return await json_answer(service.answers, lambda: TopologyDocument.of(declared, found, cabled))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,16 @@ import typer
 
 from cli.inventory.check import inventory_path
 from cli.output import FAILED, count_text, print_json, say, shown_progress
+from service.documents.neighbours import DifferenceDocument
 from service.neighbours.reader import NoNeighboursError, Seen, read_neighbours
 from settings.errors import InputError
 from settings.inventory import load_inventory
 from settings.load import load_settings, read_text
 from switches.device import Device
 from telemetry.errors import TopologyError
-from telemetry.neighbours.merge import Merged, merge
+from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.topology import Topology, topology_from_json
 from twin.search.round import Progress
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What links have of which nobody gave the delay or the rate."""
-
-    delay_us: float
-    rate_gbps: float
 
 
 def topology(
@@ -55,8 +48,7 @@ def topology(
         found,
         declared=known,
         discovered=shown,
-        delay_us=assumed.delay_us,
-        rate_gbps=assumed.rate_gbps,
+        assumed=assumed,
     )
     if as_json:
         print_json(_document(seen, merged, assumed))
@@ -157,9 +149,6 @@ def _document(seen: Mapping[str, Seen], merged: Merged, assumed: Assumed) -> dic
             }
             for name, one in seen.items()
         ],
-        "differences": [
-            {"kind": one.kind, "nodes": list(one.nodes), "sentence": one.sentence}
-            for one in merged.differences
-        ],
+        "differences": [DifferenceDocument.of(one).model_dump() for one in merged.differences],
         "notes": list(_notes(merged, assumed)),
     }

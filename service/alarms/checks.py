@@ -16,6 +16,7 @@ from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
 from service.ingest.window_owner import WindowOwner
 from service.metrics import StorageMetrics
+from service.neighbours.cabling import Cabling
 from service.nics.polling import NicPolling
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
@@ -166,6 +167,7 @@ class AlarmChecks:
     rollouts: Rollouts
     sources: TelemetrySources
     database: DatabaseHealth | None = None
+    cabling: Cabling | None = None
     lossless: frozenset[int] | None
     clocks: Clocks
 
@@ -195,6 +197,7 @@ class AlarmChecks:
             self._of_switches(now_s),
             self._of_sources(),
             () if self.database is None else self.database.findings(),
+            () if self.cabling is None else await self._of_cabling(self.cabling),
         ):
             result.findings.extend(_collected(findings))
         if result.silent:
@@ -349,6 +352,13 @@ class AlarmChecks:
                 if stalled
                 else f"Rollout {rollout.id} continues",
             )
+
+    async def _of_cabling(self, cabling: Cabling) -> list[Finding]:
+        try:
+            return await cabling.findings()
+        except Exception:
+            _log.exception("comparing the cabling failed; the other checks run")
+            return []
 
     def _of_sources(self) -> Iterator[Finding]:
         counts = dict(self.sources.sequence_counts())

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
+from service.documents.neighbours import NeighboursDocument
+from service.neighbours.cabling import Cabled
 from telemetry.counters.window import PortRates
 from telemetry.report import ReportProblem
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
@@ -364,10 +366,13 @@ class TopologyDocument(Document):
     """Hosts, switches and links as declared; null where none are."""
     discovered: dict[str, Any] | None
     """The same as hops of reports show them; null while no report was seen."""
+    neighbours: NeighboursDocument | None
+    """The same as LLDP shows them; null while it is not read (`telemetry.neighbours.read`)."""
 
     @classmethod
-    def of(cls, declared: Topology | None, discovered: Topology | None) -> Self:
+    def of(cls, declared: Topology | None, discovered: Topology | None, cabled: Cabled | None) -> Self:
         return cls(
             declared=declared.to_json() if declared else None,
             discovered=discovered.to_json() if discovered else None,
+            neighbours=NeighboursDocument.of(cabled) if cabled else None,
         )

@@ -11,13 +11,16 @@ from telemetry.neighbours.model import Neighbour, Port, SwitchNeighbours
 from telemetry.neighbours.names import Ambiguous, Heard, Known, Names, Ports, nic_of, switch_of
 
 Kind = Literal[
-    "ambiguous", "contradiction", "one_sided", "moved", "undeclared", "unseen", "rate", "int", "name"
+    "ambiguous", "contradiction", "one_sided", "moved", "undeclared", "unseen", "quiet", "rate", "int", "name"
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``sentence`` tells it in full; ``nodes`` are the switches and hosts it is about."""
+    """``sentence`` tells it in full; ``nodes`` are the switches and hosts it is about.
+
+    ``quiet`` is of hosts that do not speak LLDP.
+    """
 
     kind: Kind
     nodes: tuple[str, ...]

@@ -14,8 +14,13 @@ from telemetry.neighbours.cables import Around, Cable, Difference, End, Joined, 
 from telemetry.neighbours.names import Known, Names
 from telemetry.topology import Host, Link, Topology, natural
 
-DEFAULT_DELAY_US = 1.0
-DEFAULT_RATE_GBPS = 100.0
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What links have of which nobody gave the delay or the rate."""
+
+    delay_us: float = 1.0
+    rate_gbps: float = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +39,7 @@ def merge(
     *,
     declared: Topology | None = None,
     discovered: Topology | None = None,
-    delay_us: float = DEFAULT_DELAY_US,
-    rate_gbps: float = DEFAULT_RATE_GBPS,
+    assumed: Assumed = Assumed(),
 ) -> Merged:
     """``switches`` are the inventory's, ``read`` what those that answered see. Never raises for what these
     hold: what cannot be joined is left out and told.
@@ -45,7 +49,7 @@ def merge(
     merging.kept()
     if discovered is not None:
         merging.int_(discovered)
-    return merging.merged(delay_us, rate_gbps)
+    return merging.merged(assumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class _Merging:
             first, more = unseen_hosts[0], len(unseen_hosts) - 1
             others = f" and {more} more such links are" if more else " is"
             self._tell(
-                "unseen",
+                "quiet",
                 unseen_hosts,
                 f"{first}{others} declared, and no switch sees LLDP of their hosts; they are kept"
                 if more
@@ -167,7 +171,7 @@ class _Merging:
                 self._tell("int", [cable, there], f"INT shows {cable}; the file has {there}")
         self._address(addresses)
 
-    def merged(self, delay_us: float, rate_gbps: float) -> Merged:
+    def merged(self, assumed: Assumed) -> Merged:
         links = sorted(self._with_own_nics(), key=lambda known: [*map(_natural, known.cable.ends)])
         linked = {end.node for cable in self._links_of_file for end in cable.ends}
         left_out = [
@@ -183,8 +187,8 @@ class _Merging:
             tuple(
                 _link(
                     known,
-                    known.rate_gbps or rate_gbps,
-                    delay_us if known.delay_us is None else known.delay_us,
+                    known.rate_gbps or assumed.rate_gbps,
+                    assumed.delay_us if known.delay_us is None else known.delay_us,
                 )
                 for known in links
             ),

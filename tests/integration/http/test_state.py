@@ -74,7 +74,8 @@ async def test_a_question_that_means_nothing_is_a_422(here: Running, query: str)
 
 
 async def test_declared_and_discovered_stand_side_by_side(here: Running) -> None:
-    assert (await here.client.get("/v1/topology")).json() == {"declared": None, "discovered": None}
+    nothing = {"declared": None, "discovered": None, "neighbours": None}
+    assert (await here.client.get("/v1/topology")).json() == nothing
     await here.post_reports(traffic(60))
     found = (await here.client.get("/v1/topology")).json()
     assert found["declared"] is None
@@ -239,7 +240,7 @@ async def test_what_reports_show_is_left_out_on_request(here: Running) -> None:
     await here.client.put("/v1/topology", json=TOPOLOGY)
     await here.post_reports(traffic(60))
     found = (await here.client.get("/v1/topology?discovered=false")).json()
-    assert found == {"declared": TOPOLOGY, "discovered": None}
+    assert found == {"declared": TOPOLOGY, "discovered": None, "neighbours": None}
 
 
 async def test_a_state_that_takes_long_is_shown_for_a_while(

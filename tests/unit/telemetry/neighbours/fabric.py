@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telemetry.neighbours.merge import Merged, merge
+from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.neighbours.model import Neighbour, Port, SwitchNeighbours
 from telemetry.topology import Topology, topology_from_json
 
@@ -74,5 +74,13 @@ def told(merged: Merged, kind: str | None = None) -> list[str]:
     return [one.sentence for one in merged.differences if kind in (None, one.kind)]
 
 
-def merged(read: dict[str, SwitchNeighbours] | None = None, **given: Any) -> Merged:
-    return merge(given.pop("switches", SWITCHES), fabric() if read is None else read, **given)
+def merged(
+    read: dict[str, SwitchNeighbours] | None = None,
+    *,
+    switches: tuple[str, ...] = SWITCHES,
+    delay_us: float = 1.0,
+    rate_gbps: float = 100.0,
+    **given: Any,
+) -> Merged:
+    found = fabric() if read is None else read
+    return merge(switches, found, assumed=Assumed(delay_us, rate_gbps), **given)

@@ -1,0 +1,127 @@
+"""What LLDP shows the running service: read now and then, compared with the declared topology, and told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from service.neighbours.reader import Seen, read_neighbours
+from settings.sections import NeighbourSettings
+from switches.device import Device
+from telemetry.alarms import Finding, Subject
+from telemetry.neighbours.cables import Difference
+from telemetry.neighbours.merge import Assumed, Merged, merge
+from telemetry.topology import Topology
+
+_NO_FAULT = frozenset({"name", "quiet"})
+"""Kinds of difference that raise no alarm: of names only, and hosts that do not speak LLDP."""
+_EVERYWHERE = "the topology"
+
+_log = logging.getLogger("ecntwin.neighbours")
+
+
+@dataclass(frozen=True, slots=True)
+class Cabled:
+    """The last reading at ``read_ns``, and its comparison with ``declared``."""
+
+    read_ns: int
+    seen: Mapping[str, Seen]
+    declared: Topology | None
+    merged: Merged
+
+
+class Cabling:
+    """For one event loop; reads nothing unless the settings say so. ``declared`` is the topology of now."""
+
+    def __init__(
+        self,
+        devices: Mapping[str, Device],
+        settings: NeighbourSettings,
+        assumed: Assumed,
+        *,
+        declared: Callable[[], Topology | None],
+        wall_ns: Callable[[], int],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._devices = devices
+        self._settings = settings
+        self._assumed = assumed
+        self._declared = declared
+        self._wall_ns = wall_ns
+        self._sleep = sleep
+        self._cabled: Cabled | None = None
+        self._told: frozenset[str] = frozenset()
+        self._stopping = threading.Event()
+
+    async def run_forever(self) -> None:
+        """Reads every ``every_s`` seconds, at once first; ends where there is nothing to read."""
+        if not self._settings.read or not self._devices:
+            return
+        try:
+            while True:
+                try:
+                    await self.read()
+                except Exception:
+                    _log.exception("reading LLDP neighbours failed; the next reading is tried")
+                await self._sleep(self._settings.every_s)
+        finally:
+            self._stopping.set()
+
+    async def read(self) -> None:
+        """One reading of all switches, and its comparison."""
+        seen = await asyncio.to_thread(
+            read_neighbours, self._devices, at_once=self._settings.at_once, progress=self._go_on
+        )
+        self._cabled = await self._compared(self._wall_ns(), seen)
+        for one in seen.values():
+            if one.failure is not None:
+                _log.info("LLDP neighbours were not read: %s", one.failure)
+
+    async def current(self) -> Cabled | None:
+        """The last reading beside the topology that is declared now; None where none was made."""
+        found = self._cabled
+        if found is not None and found.declared is not self._declared():
+            found = self._cabled = await self._compared(found.read_ns, found.seen)
+        return found
+
+    async def findings(self) -> list[Finding]:
+        """One for each switch with differences, and for those whose differences are gone."""
+        found = await self.current()
+        return [] if found is None else list(self._findings(found.merged.differences))
+
+    async def _compared(self, read_ns: int, seen: Mapping[str, Seen]) -> Cabled:
+        declared = self._declared()
+        read = {name: one.neighbours for name, one in seen.items() if one.neighbours is not None}
+        work = partial(
+            merge,
+            tuple(self._devices),
+            read,
+            declared=declared,
+            assumed=self._assumed,
+        )
+        return Cabled(read_ns, seen, declared, await asyncio.to_thread(work))
+
+    def _findings(self, differences: tuple[Difference, ...]) -> Iterator[Finding]:
+        of: defaultdict[str, list[str]] = defaultdict(list)
+        for one in differences:
+            if one.kind not in _NO_FAULT:
+                switch = next((node for node in one.nodes if node in self._devices), _EVERYWHERE)
+                of[switch].append(one.sentence)
+        for switch, sentences in of.items():
+            more = f"; and {len(sentences) - 1} more on {switch}" if len(sentences) > 1 else ""
+            yield Finding(self._subject(switch), 1.0, sentences[0] + more)
+        for switch in self._told.difference(of):
+            yield Finding(self._subject(switch), 0.0, f"{switch} is cabled as it is declared")
+        self._told = frozenset(of)
+
+    def _subject(self, switch: str) -> Subject:
+        return Subject("cabling", switch, switch if switch in self._devices else None)
+
+    def _go_on(self, done: int, total: int) -> None:
+        if self._stopping.is_set():
+            raise InterruptedError("the service is stopping")
