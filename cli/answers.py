@@ -96,6 +96,7 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     watermark: MarkAnswer
     changes: list[SettingChangeAnswer]
     sensitivities: list[SensitivityAnswer]
+    connectx: dict[str, int]
 
 
 class ConditionAnswer(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -139,7 +140,7 @@ def opinion_table(document: RoundDocument) -> Table | None:
     return unwrapped(table)
 
 
-def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[Table]:
+def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[RenderableType]:
     """What is changed together, with each part's share of the gain; and what every value gains alone."""
     if found.changes:
         table = headed_table("Set together", "", "now", "then", "share of\nthe gain")
@@ -150,6 +151,8 @@ def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[Table]:
                 before, after = setting_text(one.before, one.unit), setting_text(one.after, one.unit)
             table.add_row(one.name, before, Text(after, style="bold"), _shown(one.share, _gain))
         yield unwrapped(table)
+    if found.connectx:
+        yield Text(f"On ConnectX: {', '.join(f'{name} {value}' for name, value in found.connectx.items())}.")
     table = headed_table("Each value alone, over its range", "", "now", "best", "gain", "worst")
     for value in found.sensitivities:
         cells = (setting_text(value.before, value.unit), setting_text(value.best, value.unit))

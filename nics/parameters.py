@@ -178,6 +178,22 @@ def differing(one: DcqcnParams, other: DcqcnParams) -> tuple[str, ...]:
     )
 
 
+def values_changed(before: DcqcnParams, after: DcqcnParams) -> Values:
+    """The values to set where senders run ``before`` and are to run ``after``, in whole units of the NIC.
+
+    Receivers are set to tell as often as senders are to cut.
+    """
+    first, second = _exact(before), _exact(after)
+    found = {
+        name: round(value)
+        for name, value in second.items()
+        if not math.isclose(value, first[name], rel_tol=_TINY, abs_tol=_TINY)
+    }
+    if "rate_reduce_monitor_period" in found:
+        found["min_time_between_cnps"] = found["rate_reduce_monitor_period"]
+    return found
+
+
 def values_of(params: DcqcnParams, where: str, line_rate_mbit: int | None = None) -> tuple[Values, list[str]]:
     """The sender's values for these parameters, in whole units of the NIC, and each rounding in a sentence.
 

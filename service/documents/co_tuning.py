@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
+from pydantic import Field
+
+from nics.parameters import values_changed
 from service.documents.base import Document, Figure
 from service.documents.predictions import WatermarkDocument
 from twin.search.recommendation import CoTuning
@@ -54,6 +57,8 @@ class CoTuningDocument(Document):
     """The watermark that goes with it; it may differ from the one recommended alone."""
     changes: list[SettingChangeDocument]
     """All that it changes, the part with the largest share first."""
+    connectx: dict[str, int] = Field(default_factory=dict)
+    """The DCQCN values to set on NVIDIA ConnectX for it, by the driver's names; empty where NICs stay."""
     gain: Figure
     """Predicted gain of all of it."""
     gain_error: Figure
@@ -78,6 +83,7 @@ class CoTuningDocument(Document):
         return cls.from_attributes(
             found,
             watermark=WatermarkDocument.of(found.watermark),
+            connectx=dict(values_changed(found.senders_now, found.senders)),
             changes=[SettingChangeDocument.from_attributes(one) for one in found.changes],
             sensitivities=[SensitivityDocument.from_attributes(one) for one in found.sensitivities],
             runs=found.n_runs,

@@ -392,6 +392,7 @@ class _Search:
             watermark=pick.watermark,
             by_role=pick.by_role,
             senders=pick.senders,
+            senders_now=self._runs.senders,
             changes=changes,
             gain=joint.value,
             gain_error=joint.error,

@@ -69,7 +69,7 @@ class Coordinate(Protocol):
         ...
 
     def tried(self, settings: Settings) -> list[Settings]:
-        """``settings`` with other values of this one, over the range that hardware takes."""
+        """``settings`` with other values of this one, each once, over the range that hardware takes."""
         ...
 
     def near(self, settings: Settings, normal: float) -> Settings:
@@ -97,7 +97,8 @@ class SenderValue:
 
     def tried(self, settings: Settings) -> list[Settings]:
         now = max(self.value(settings), self.low)
-        return [self._at(settings, factor * now) for factor in _FACTORS]
+        found = dict.fromkeys(self._at(settings, factor * now) for factor in _FACTORS)
+        return [one for one in found if one != settings]
 
     def near(self, settings: Settings, normal: float) -> Settings:
         return self._at(settings, max(self.value(settings), self.low) * math.exp(_SPREAD * normal))

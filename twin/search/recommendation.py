@@ -186,6 +186,7 @@ class CoTuning:
     watermark: Watermark
     by_role: tuple[tuple[str, Watermark], ...]
     senders: DcqcnParams
+    senders_now: DcqcnParams
     changes: tuple[SettingChange, ...]
     gain: float
     gain_error: float

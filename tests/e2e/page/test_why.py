@@ -188,6 +188,7 @@ def test_what_nics_would_add_is_shown_part_by_part(why: Page, found: dict[str, A
         "more": 0.65,
         "more_error": 0.1,
         "second_more": 0.6,
+        "connectx": {"rate_reduce_monitor_period": 12, "min_time_between_cnps": 12, "rpg_byte_reset": 0},
         "sensitivities": [
             {"name": "cut interval", "unit": "µs", "before": 50, "best": 12, "gain": 0.5, "worst": -0.4}
         ],
@@ -204,6 +205,7 @@ def test_what_nics_would_add_is_shown_part_by_part(why: Page, found: dict[str, A
     expect(rows.nth(0)).to_contain_text("60 %")
     expect(rows.nth(1)).to_contain_text("off")
     expect(rows.nth(2)).to_contain_text("8 KB")
+    expect(panel).to_contain_text("On ConnectX: rate_reduce_monitor_period 12, min_time_between_cnps 12")
     panel.get_by_text("What each value alone would gain").click()
     expect(panel.locator("table").last).to_contain_text("−40 %")
 

@@ -112,6 +112,9 @@ async def test_what_nics_would_add_comes_with_the_watermark_alone() -> None:
         [cut] = [one for one in together["changes"] if one["kind"] == "nic"]
         assert (cut["name"], cut["unit"], cut["before"]) == ("cut interval", "µs", 50)
         assert 0.1 < cut["share"] < together["gain"]
+        assert together["connectx"] == dict.fromkeys(
+            ("rate_reduce_monitor_period", "min_time_between_cnps"), cut["after"]
+        )
         assert together["sensitivities"][0]["name"] == "cut interval"
         staged = {key: found["staged"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")}
         assert staged == {key: found["recommendation"][key] for key in staged}

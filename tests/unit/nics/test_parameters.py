@@ -1,13 +1,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from nics.parameters import DEFAULTS, PARAMETERS, check_values, params_of, unmodelled, values_of
+from nics.parameters import (
+    DEFAULTS,
+    PARAMETERS,
+    check_values,
+    params_of,
+    unmodelled,
+    values_changed,
+    values_of,
+)
 from switches.errors import CapabilityError
 from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ParameterError
+from twin.search.coordinates import SENDERS, Settings
+from twin.watermark import Watermark
 
 SENDER = {name for name, one in PARAMETERS.items() if one.side == "rp" and one.field is not None}
 
@@ -31,6 +42,26 @@ def test_a_receiver_that_tells_less_often_than_the_sender_cuts_sets_the_interval
     assert params_of({**DEFAULTS, "min_time_between_cnps": 50}, "NIC").cnp_interval_s == pytest.approx(50e-6)
     without = {name: value for name, value in DEFAULTS.items() if PARAMETERS[name].side == "rp"}
     assert params_of(without, "NIC") == VENDOR
+
+
+@pytest.mark.parametrize("coordinate", SENDERS, ids=lambda one: one.name)
+def test_what_a_round_may_tune_is_what_a_nic_takes(coordinate: Any) -> None:
+    start = Settings(Watermark(400_000, 1_600_000, 0.2), VENDOR)
+    for tried in coordinate.tried(start):
+        changed = values_changed(VENDOR, tried.senders)
+        assert changed
+        check_values(changed, "NIC")
+        assert (
+            values_of(tried.senders, "NIC")[0].items()
+            >= {name: value for name, value in changed.items() if name in SENDER}.items()
+        )
+
+
+def test_receivers_tell_as_often_as_senders_are_to_cut() -> None:
+    faster = replace(VENDOR, cnp_interval_s=12e-6)
+    assert values_changed(VENDOR, faster) == {"rate_reduce_monitor_period": 12, "min_time_between_cnps": 12}
+    assert params_of({**DEFAULTS, **values_changed(VENDOR, faster)}, "NIC") == faster
+    assert values_changed(VENDOR, VENDOR) == {}
 
 
 def test_no_byte_counter_is_0() -> None:

@@ -165,6 +165,7 @@ export interface CoTuning {
   sentence: string;
   watermark: Watermark;
   changes: { name: string; kind: "watermark" | "roles" | "nic"; unit: string; before: Figure; after: Figure; share: Figure }[];
+  connectx: Record<string, number>;
   gain: Figure;
   gain_error: Figure;
   alone: Figure;

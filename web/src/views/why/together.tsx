@@ -26,6 +26,9 @@ export function TogetherPanel({ of: round }: { of: Recommendation }) {
           ]}
         />
       )}
+      {Object.keys(found.connectx).length > 0 && (
+        <p class="quiet">On ConnectX: {Object.entries(found.connectx).map(([name, value]) => `${name} ${value}`).join(", ")}.</p>
+      )}
       <details>
         <summary>What each value alone would gain over the watermark alone</summary>
         <Table
