@@ -29,7 +29,7 @@ from lab.setup import AHEAD_S, LabOptions, LabParts, LeafSpine, lab_parts
 from service.tuning.moments import Moments
 from service.tuning.round import Ask, RoundResult, rebuilt, run_round
 from service.tuning.round import Fabric as FabricFacts
-from settings.model import TuningSettings
+from settings.twin import TuningSettings
 from telemetry.decode.json import decode
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState

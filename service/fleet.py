@@ -16,7 +16,8 @@ import msgspec
 from service.documents.switches import SwitchDocument
 from service.ingest.p4_reports import BinaryReports
 from settings.errors import UnavailableError
-from settings.model import IncumbentSettings, PushSettings
+from settings.model import PushSettings
+from settings.twin import IncumbentSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter

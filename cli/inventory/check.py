@@ -44,7 +44,8 @@ from service.tuning.workers import check_backend
 from settings.errors import InputError, SettingsError
 from settings.inventory import Inventory, load_inventory, untuned_in
 from settings.load import load_settings, with_storage
-from settings.model import IncumbentSettings, Settings
+from settings.model import Settings
+from settings.twin import IncumbentSettings
 from settings.validation import without_password
 from store.connection import place_of
 from switches.base import Reading

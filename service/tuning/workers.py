@@ -7,7 +7,7 @@ import os
 from importlib.util import find_spec
 
 from settings.errors import SettingsError
-from settings.model import SearchSection
+from settings.twin import SearchSection
 from twin.workers.pool import Workers, make_workers
 
 _log = logging.getLogger("ecntwin.search")

@@ -24,7 +24,8 @@ from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Rollout
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
-from settings.model import IncumbentSettings, PushSettings
+from settings.model import PushSettings
+from settings.twin import IncumbentSettings
 from store.database import Database
 from store.journal import Journal
 from switches.device import Device

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from settings.model import SearchSection
+from settings.twin import SearchSection
 from tests.unit.deploy.monitoring import ROOT
 
 OVERLAY: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose.dask.yaml").read_text("utf-8"))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from service.fleet import MOST_SWITCHES, Fleet
-from settings.model import IncumbentSettings, WatermarkSettings
+from settings.twin import IncumbentSettings, WatermarkSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from service.fleet import Fleet, LastReading
-from settings.model import IncumbentSettings
+from settings.twin import IncumbentSettings
 from switches.base import Reading
 from switches.device import Device
 from switches.dryrun import DryRunAdapter

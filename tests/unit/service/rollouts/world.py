@@ -16,7 +16,7 @@ from service.rollouts.rollout import Rollout
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Mark, Watcher
 from settings.errors import UnavailableError
-from settings.model import IncumbentSettings
+from settings.twin import IncumbentSettings
 from store.database import Database
 from store.journal import Journal
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange

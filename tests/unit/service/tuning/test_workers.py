@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from service.tuning.workers import check_backend, search_workers
 from settings.errors import SettingsError
 from settings.load import load_settings
-from settings.model import SearchSection
+from settings.twin import SearchSection
 from tests.counterparts.certificates import Authority
 from twin.workers.dask import DaskWorkers
 from twin.workers.pool import ProcessWorkers
