@@ -358,7 +358,7 @@ def _show_reading(document: InventoryReadDocument) -> None:
 def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
     """Exits 0 if all answered and are known, 1 if some are not, 2 if a host's entry cannot be used."""
     settings = load_settings(config)
-    path = inventory_path("hosts", inventory, settings)
+    path = inventory_path("nics", inventory, settings)
     hosts = {
         name: replace(host, timeout_s=timeout_s or host.timeout_s)
         for name, host in Inventory.read(path).hosts().items()
