@@ -23,6 +23,8 @@ from twin.watermark import Watermark
 
 # 32 hosts, as much uplink as host bandwidth: what PET and ACC have, smaller.
 _FABRIC = LeafSpine(leaves=4, spines=2, hosts=8, rate_gbps=25.0, uplink_gbps=100.0)
+_FOUR = LeafSpine(leaves=2, spines=1, hosts=2, rate_gbps=25.0, uplink_gbps=100.0)
+_EIGHT = LeafSpine(leaves=2, spines=2, hosts=4, rate_gbps=25.0, uplink_gbps=50.0)
 _SMALL = LeafSpine(leaves=2, spines=2, hosts=8, rate_gbps=25.0, uplink_gbps=100.0)
 _PARTS_OF_TRAFFIC = 20  # the first of so many is made to estimate how many flows there will be
 
@@ -178,6 +180,8 @@ _ALL = (
         duration_s=0.071,
         cut=Cut(0.011, 0.041),
     ),
+    _steady("hadoop-4-hosts", "hadoop:0.5", fabric=_FOUR),
+    _steady("all-to-all-8-hosts", _A2A.replace("2MB", "1MB"), fabric=_EIGHT),
     _steady(
         "mixed-rates",
         f"websearch:0.8,{_BURSTS}",
@@ -206,9 +210,11 @@ VARIANTS: Mapping[str, Callable[[Scenario], Scenario]] = MappingProxyType(
         "small": lambda one: replace(one, fabric=_SMALL),
     }
 )
+# Long, large, or for tuners that set senders too.
+_APART = ("pet-switches-10x", "websearch-60-288-hosts", "hadoop-4-hosts", "all-to-all-8-hosts")
 QUICK = ("websearch-60+small", "incast-8+small", "pet-switches+small")
 FULL = (
-    *(name for name in SCENARIOS if name not in ("pet-switches-10x", "websearch-60-288-hosts")),
+    *(name for name in SCENARIOS if name not in _APART),
     *(
         f"{name}+{variant}"
         for name in ("websearch-60", "incast-32", "switches")
