@@ -183,6 +183,22 @@ class Topology:
             )
         return self._next_hops[node]
 
+    def next_hops(self, node: str, host: str) -> tuple[int, ...]:
+        """Egress ports of ``node`` (indices into ``ports``) on a shortest path to that host; () without one.
+
+        Hosts never forward. ``host`` is a host's name.
+        """
+        hops, index = self._hops_to(host), self._node_index
+        left = hops[index[node]]
+        if not math.isfinite(left):
+            return ()
+        peers = ((port, self.ports[port].peer) for port in self.ports_of.get(node, ()))
+        return tuple(
+            port
+            for port, peer in peers
+            if hops[index[peer]] == left - 1 and (peer == host or peer in self.switch_names)
+        )
+
     def path(self, src: str, dst: str, flow_hash: int) -> tuple[int, ...]:
         """Egress ports (indices into ``ports``) from host ``src`` to host ``dst``; ECMP by ``flow_hash``.
 
@@ -197,24 +213,17 @@ class Topology:
         if source == target:
             rule = "a flow crosses the fabric"
             raise TopologyError("topology", f"a flow from {source!r} to itself", rule, "drop it")
-        hops = self._hops_to(target)
-        host_names = {host.name for host in self.hosts}
         node, path = source, []
         while node != target:
-            left = hops[self._node_index[node]]
-            if not math.isfinite(left):
-                received = f"no path from {source!r} to {target!r}"
-                rule = "hosts that talk must be connected"
-                raise TopologyError("topology", received, rule, "add the missing link")
-            choices = [
-                index
-                for index in self.ports_of[node]
-                if hops[self._node_index[self.ports[index].peer]] == left - 1
-                and (self.ports[index].peer == target or self.ports[index].peer not in host_names)
-            ]
+            choices = self.next_hops(node, target)
             if not choices:
-                received = f"no path from {source!r} to {target!r} that avoids other hosts"
-                raise TopologyError("topology", received, "hosts do not forward", "connect their switches")
+                if math.isfinite(self._hops_to(target)[self._node_index[node]]):
+                    received = f"no path from {source!r} to {target!r} that avoids other hosts"
+                    rule, remedy = "hosts do not forward", "connect their switches"
+                else:
+                    received = f"no path from {source!r} to {target!r}"
+                    rule, remedy = "hosts that talk must be connected", "add the missing link"
+                raise TopologyError("topology", received, rule, remedy)
             # Mix the node in, so that one hash does not take the same turn at every tier (ECMP polarisation).
             pick = _mix(flow_hash, self._node_index[node]) % len(choices)
             path.append(choices[pick])
