@@ -99,6 +99,50 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     connectx: dict[str, int]
 
 
+class PortLoadAnswer(msgspec.Struct, frozen=True):
+    port: str
+    rate_gbps: float
+    load_gbps: float
+    elephants: int
+
+
+class PathMoveAnswer(msgspec.Struct, frozen=True):
+    src: str
+    dst: str
+    sport: int
+    dport: int
+    src_host: str
+    dst_host: str
+    before: str
+    after: str
+
+
+class PathGoodputAnswer(msgspec.Struct, frozen=True):
+    engine: str
+    before_gbps: float | None
+    after_gbps: float | None
+
+
+class MovedAnswer(msgspec.Struct, frozen=True):
+    advised: bool
+    moves: list[PathMoveAnswer]
+    first: PathGoodputAnswer
+    second: PathGoodputAnswer | None
+
+
+class PathFixAnswer(msgspec.Struct, frozen=True):
+    switch: str
+    sentence: str
+    ports: list[PortLoadAnswer]
+    moved: MovedAnswer | None
+
+
+class PathsAnswer(msgspec.Struct, frozen=True):
+    sentence: str
+    notes: list[str]
+    collisions: list[PathFixAnswer]
+
+
 class ConditionAnswer(msgspec.Struct, frozen=True):
     level: str
     sentence: str
@@ -132,6 +176,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     blocked: list[BlockAnswer] = []
     support: SupportAnswer | None = None
     co_tuning: CoTuningAnswer | None = None
+    paths: PathsAnswer | None = None
 
     @property
     def wanted(self) -> MarkAnswer:

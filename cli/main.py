@@ -266,7 +266,10 @@ def tune(
         bool, typer.Option(help="Let the packet engine review the best and decide.")
     ] = True,
     what: Annotated[
-        str, typer.Option(help="What to tune: watermark, and with it roles (ports by role), nic (DCQCN).")
+        str,
+        typer.Option(
+            help="What to tune: watermark, and with it roles (ports by role), nic (DCQCN), path (ECMP)."
+        ),
     ] = "watermark",
     as_json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tables of predictions: incumbent and recommendation, ranked candidates, two engines, what-if."""
+"""Tables of predictions: incumbent and recommendation, candidates, two engines, paths, what-if."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from cli.output import NONE, gbps_text, headed_table, unwrapped, watermark_cells
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text, setting_text
 
 if TYPE_CHECKING:
-    from cli.answers import CandidateAnswer, CoTuningAnswer, PredictionAnswer
+    from cli.answers import (
+        CandidateAnswer,
+        CoTuningAnswer,
+        PathFixAnswer,
+        PathGoodputAnswer,
+        PathsAnswer,
+        PredictionAnswer,
+    )
     from service.documents.co_tuning import CoTuningDocument
+    from service.documents.paths import PathFixDocument, PathGoodputDocument, PathsDocument
     from service.documents.predictions import PredictionDocument, WhatIfDocument
     from service.documents.round import CandidateDocument, RoundDocument
 
@@ -39,6 +47,8 @@ def _ratio(value: float) -> str:
 
 _MARK = ("Kmin", "Kmax", "Pmax")
 _MANY = 3.0
+_ADVICE = "Advice: ecntwin sets no paths. Another UDP source port, or a pinned path, moves a flow."
+_MOST_PORTS = 16
 _FIGURES = ("mean\nqueue", "mice\n99 %", "elephants")
 
 _OPINION_FIGURES: Sequence[tuple[Callable[[PredictionDocument], float | None], Callable[[float], str]]] = (
@@ -162,6 +172,45 @@ def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[RenderableType]
 
 def _gain(value: float) -> str:
     return gain_text(value, None)
+
+
+def path_sentences(found: PathsAnswer | PathsDocument) -> list[str]:
+    """The collisions, or why there is none, and what could not be seen."""
+    return [*([one.sentence for one in found.collisions] or [found.sentence]), *found.notes]
+
+
+def path_tables(found: PathsAnswer | PathsDocument) -> Iterator[RenderableType]:
+    """Of each collision the loads of its ports, the moves, and what both engines predict."""
+    for one in found.collisions:
+        yield from _path_tables(one)
+    if found.collisions:
+        yield Text(_ADVICE, "dim")
+
+
+def _path_tables(one: PathFixAnswer | PathFixDocument) -> Iterator[RenderableType]:
+    table = headed_table(f"Equal-cost ports of {one.switch}", "port", "load", "of", "elephants")
+    for port in one.ports[:_MOST_PORTS]:
+        table.add_row(port.port, gbps_text(port.load_gbps), gbps_text(port.rate_gbps), f"{port.elephants}")
+    yield unwrapped(table)
+    if one.moved is None:
+        return
+    table = headed_table("Moves" if one.moved.advised else "Moves, not advised", "flow", "now", "then")
+    for move in one.moved.moves:
+        flow = f"{move.src_host} → {move.dst_host}, UDP {move.sport} → {move.dport}"
+        table.add_row(flow, move.before, Text(move.after, style="bold"))
+    yield unwrapped(table)
+    table = headed_table("Goodput of an elephant", "engine", "now", "then")
+    table.add_row(one.moved.first.engine, *_gbps(one.moved.first))
+    if one.moved.second is not None:
+        table.add_row(one.moved.second.engine, *_gbps(one.moved.second))
+    yield unwrapped(table)
+
+
+def _gbps(one: PathGoodputAnswer | PathGoodputDocument) -> tuple[str, str]:
+    before, after = (
+        NONE if value is None else gbps_text(value) for value in (one.before_gbps, one.after_gbps)
+    )
+    return before, after
 
 
 def whatif_table(document: WhatIfDocument, *, wide: bool) -> Table:

@@ -39,7 +39,13 @@ from cli.output import (
     watermark_text,
     words_of,
 )
-from cli.prediction_tables import candidates_table, co_tuning_tables, comparison_table
+from cli.prediction_tables import (
+    candidates_table,
+    co_tuning_tables,
+    comparison_table,
+    path_sentences,
+    path_tables,
+)
 from cli.rollouts import follow, outcome_text
 from service.documents.base import list_text
 from settings.errors import RefusedError
@@ -127,6 +133,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         ("caution", [found.caution] if found.caution else []),
         ("second opinion", [found.second_opinion.sentence] if found.second_opinion else []),
         ("together", [found.co_tuning.sentence] if found.co_tuning else []),
+        ("paths", path_sentences(found.paths) if found.paths else []),
         ("remark", found.remarks),
         ("note", found.notes),
     ):
@@ -147,6 +154,8 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         yield candidates_table(found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide)
     if found.co_tuning is not None:
         yield from co_tuning_tables(found.co_tuning, found.incumbent)
+    if found.paths is not None:
+        yield from path_tables(found.paths)
     if found.status == "pending" and not found.blocked:
         yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
 

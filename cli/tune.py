@@ -14,7 +14,14 @@ from rich.panel import Panel
 from rich.table import Table
 
 from cli.output import NONE, WIDE, console, headed_table, print_json, shown_progress
-from cli.prediction_tables import candidates_table, co_tuning_tables, comparison_table, opinion_table
+from cli.prediction_tables import (
+    candidates_table,
+    co_tuning_tables,
+    comparison_table,
+    opinion_table,
+    path_sentences,
+    path_tables,
+)
 from service.documents.round import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
 from service.tuning.recordings import (
@@ -185,6 +192,9 @@ def tune(
         for table in co_tuning_tables(document.co_tuning, document.incumbent):
             screen.print(table)
         screen.print(document.co_tuning.sentence)
+    if document.paths is not None:
+        for part in (*path_tables(document.paths), *path_sentences(document.paths)):
+            screen.print(part)
 
 
 def tuned(what: str) -> tuple[What, ...]:

@@ -20,7 +20,7 @@ from pydantic_settings import SettingsError as SourceError
 from settings.errors import SettingsError
 from settings.model import ENV_DELIMITER, Settings
 from settings.validation import ENV_PREFIX, NOT_SETTINGS, Mistake, in_order, mistake
-from twin.private_folder import make_private_folder
+from twin.workers.private_folder import make_private_folder
 
 
 def with_storage(settings: Settings) -> Settings:

@@ -211,7 +211,9 @@ class TuningSettings(Section):
 
     ``what`` is tuned: beside the ``watermark``, thresholds of ports by their ``roles``, and what NICs run
     (``nic``). Both are advice that comes with a recommendation, and take up to as long again; an approval
-    sets the watermark.
+    sets the watermark. With ``path`` a round says where elephants share a port that carries
+    ``collision_ratio`` times the mean of its equal-cost ports, and what other paths would do
+    (docs/twin/paths.md); nothing sets paths.
     """
 
     enabled: bool = True
@@ -229,6 +231,7 @@ class TuningSettings(Section):
     moments_over_s: float = Field(default=300.0, gt=0)
     budget_s: float = Field(default=_SEARCH.budget_s, gt=0)
     what: tuple[What, ...] = _SEARCH.what
+    collision_ratio: float = Field(default=_SEARCH.collision_ratio, gt=1)
     keep: int = Field(default=100, ge=1)
 
     @field_validator("what")

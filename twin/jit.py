@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 
-from twin.private_folder import make_private_folder
+from twin.workers.private_folder import make_private_folder
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

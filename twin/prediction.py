@@ -82,8 +82,9 @@ class Prediction:
     ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
     lost ÷ bytes sent, ``lasting_bytes_per_s`` the mean rate of flows that never end, None where the engine
     does not report them. ``without_block[b]`` are the same figures with block b left out (equal parts of the
-    window, or of a class's flows by start), ``by_seed`` those of each run of a mean over seeds. Where
-    ``status`` is not OK the figures are NaN.
+    window, or of a class's flows by start), ``by_seed`` those of each run of a mean over seeds.
+    ``watched`` has, of each of the scenario's watched flows, the payload bytes delivered and the seconds that
+    took, of one run. Where ``status`` is not OK the figures are NaN.
     """
 
     watermark: Setting
@@ -103,6 +104,7 @@ class Prediction:
     lasting_bytes_per_s: float | None = None
     without_block: tuple[GainFigures, ...] = ()
     by_seed: tuple[GainFigures, ...] = ()
+    watched: tuple[tuple[float, float], ...] = ()
 
     @property
     def gain_figures(self) -> GainFigures:
@@ -196,6 +198,7 @@ def averaged(predictions: Sequence[Prediction]) -> Prediction:
             for block in zip(*(one.without_block for one in predictions), strict=True)
         ),
         by_seed=tuple(one.gain_figures for one in predictions),
+        watched=(),
     )
 
 
@@ -276,6 +279,7 @@ def pooled(parts: Sequence[Prediction]) -> Prediction:
         loss_share=_mean([one.loss_share for one in parts], by_traffic),
         without_block=(),
         by_seed=(),
+        watched=(),
     )
 
 

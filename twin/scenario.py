@@ -162,7 +162,8 @@ class Scenario(FabricSizes):
     metrics. Times in seconds. A slice of a fabric holds the flows to the share ``slice_share`` of the
     receivers that flows have, and what the others bring as ``background``. Where the traffic ``goes_on``
     afterwards, a flow's bytes are those it had sent by then. Where the same traffic comes several times, it
-    is ``repeated`` so often, so that its runs tell less than as many of different traffic. Raises
+    is ``repeated`` so often, so that its runs tell less than as many of different traffic. Of the flows
+    ``watched``, by row (−1: one that is left out), a prediction tells what each got. Raises
     ``ScenarioError`` for numbers out of range.
     """
 
@@ -177,6 +178,7 @@ class Scenario(FabricSizes):
     slice_share: float = 1.0
     goes_on: bool = False
     repeated: float = 1.0
+    watched: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
@@ -290,6 +292,7 @@ class Scenario(FabricSizes):
             duration_s=duration_s,
             window_s=(begin, duration_s),
             repeated=max(self.repeated * scale, 1.0),
+            watched=tuple(np.where(kept, np.cumsum(kept) - 1, -1)[list(self.watched)].tolist()),
         )
 
 

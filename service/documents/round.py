@@ -9,6 +9,7 @@ from pydantic import Field
 
 from service.documents.base import Document, Figure, list_text
 from service.documents.co_tuning import CoTuningDocument
+from service.documents.paths import PathsDocument
 from service.documents.predictions import (
     PredictionDocument,
     TrajectoriesDocument,
@@ -257,6 +258,10 @@ class RoundDocument(Document):
     """The best found where NICs or port roles may be set too (`tuning.what`); null where they may not. It is
     advice: an approval sets the watermark recommended alone.
     """
+    paths: PathsDocument | None = None
+    """Elephants that share a port while an equal-cost one has room, and what other paths would do, where
+    `tuning.what` has `path`; else null. It is advice: ecntwin sets no paths.
+    """
     engine: str
     """Engine that ran every candidate."""
     seed: int
@@ -307,6 +312,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         second_opinion=None if opinion is None else SecondOpinionDocument.of(opinion),
         trajectories=None if trajectories is None else TrajectoriesDocument.of(trajectories),
         co_tuning=None if together is None else CoTuningDocument.of(together),
+        paths=None if result.paths is None else PathsDocument.of(result.paths),
         wall_s=wall_s,
     )
 

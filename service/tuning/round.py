@@ -19,6 +19,8 @@ from twin.arrivals.calibrate import Calibrated, calibrated
 from twin.arrivals.chains import MOST_WAITING, Pair, chains_of, waiting_share
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
 from twin.dcqcn import DcqcnParams
+from twin.paths.advice import advise
+from twin.paths.result import PathAdvice
 from twin.scenario import FabricSizes, Scenario
 from twin.search.explain import watermark_text
 from twin.search.looks import calibration_s
@@ -70,7 +72,8 @@ class RoundResult:
 
     ``scenario`` is the newest moment, ``extent`` how much of the window that is. ``measured_queue_bytes`` is
     the mean queue measured in it, ``predicted_queue_bytes`` the one predicted for the incumbent; None where
-    nothing was measured or predicted.
+    nothing was measured or predicted. ``paths`` is there where the search looks
+    at paths.
     """
 
     recommendation: Recommendation
@@ -82,6 +85,7 @@ class RoundResult:
     predicted_queue_bytes: float | None
     measured_queue_bytes: float | None
     stage_s: dict[str, float]
+    paths: PathAdvice | None = None
 
     @property
     def wall_s(self) -> float:
@@ -198,6 +202,10 @@ def run_round(
         search = replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
     enter("propose")
     answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
+    paths = None
+    if "path" in ask.search.what:
+        like = found.scenario if found.failure is None else None
+        paths = advise(state, like, running, ask.search, seed=ask.seed, workers=workers, progress=report)
     predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
     measured = found.measured_bytes
     if measured is None:
@@ -215,6 +223,7 @@ def run_round(
         predicted_queue_bytes=predicted if predicted is not None and math.isfinite(predicted) else None,
         measured_queue_bytes=measured,
         stage_s=dict(stage_s),
+        paths=paths,
     )
 
 

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 from cli.main import app
 from cli.output import run_to_exit_code
+from tests.unit.telemetry.network.uplinks import FABRIC, ON_TWO_OF_FOUR, over, recorded
 
 NUMBERS = ("queue_mean_bytes", "queue_p99_bytes", "queue_peak_bytes", "goodput_gbps", "marked_fraction")
 INPUT = 2
@@ -268,11 +269,31 @@ def test_nics_are_tuned_beside_the_watermark_on_demand(command: Command, example
     assert "ecntwin: screening: 0 of" in err
 
 
+def test_paths_of_elephants_that_collide_are_advised_on_demand(command: Command, tmp_path: Path) -> None:
+    reports, topology = tmp_path / "reports.ndjson", tmp_path / "topology.json"
+    reports.write_bytes(recorded(over(ON_TWO_OF_FOUR)))
+    topology.write_text(json.dumps(FABRIC.to_json()))
+    tune = ("tune", "--reports", reports, "--topology", topology, "--dcqcn", "vendor")
+    tune = (*tune, "--candidates", 2, "--workers", 0, "--incumbent", "400KB,1.6MB,20%")
+    assert command.json(*tune)["paths"] is None
+    [fix] = command.json(*tune, "--what", "watermark,path")["paths"]["collisions"]
+    assert fix["switch"] == "leaf1"
+    assert [one["elephants"] for one in fix["ports"]] == [4, 4, 0, 0]
+    assert fix["moved"]["advised"]
+    assert fix["moved"]["second"]["engine"] == "packet"
+    code, out, err = command(*tune, "--what", "watermark,path")
+    assert code == 0
+    assert "moving 4 of them would give elephants 2.0 ±" in " ".join(out.split())
+    assert re.search(r"h0 → h8, UDP 1024 → 4791 +Ethernet8 +Ethernet1[01]", out)
+    assert "Advice: ecntwin sets no paths." in out
+    assert "ecntwin: paths: 0 of" in err
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
         ({"--what": "nic"}, "give such as watermark,nic"),
-        ({"--what": "watermark,path"}, "known things to tune are watermark, roles, nic"),
+        ({"--what": "watermark,cables"}, "known things to tune are watermark, roles, nic, path"),
         ({"--incumbent": "5,3,0.1"}, "Kmin must be below"),
         ({"--incumbent": "5,3"}, "KMIN,KMAX,PMAX"),
         ({"--weights": "fast"}, "balanced"),

@@ -1,13 +1,19 @@
-"""What holds of any traffic: dependencies survive merging, collectives are whole, seeds decide."""
+"""What holds of any traffic: dependencies survive merging, collectives are whole, seeds decide; other paths
+keep its bytes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.telemetry.network.uplinks import FABRIC, UPLINKS, over
+from tests.unit.twin.paths.test_moves import collided, loads, port, walks
 from tests.unit.twin.traffic.making import (
     Row,
     deliver,
@@ -17,6 +23,7 @@ from tests.unit.twin.traffic.making import (
     waiting_traffic,
     waits_of,
 )
+from twin.paths.moves import carried, hashed, rerouted, spread
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import PATTERNS, pattern
 from twin.traffic.patterns import AllToAll, RingAllReduce
@@ -188,3 +195,38 @@ def test_a_seed_decides_and_flows_stay_among_the_hosts(name: str, seed: int, cou
     assert {*traffic.src.tolist(), *traffic.dst.tolist()} <= set(range(count))
     assert np.all(traffic.start_s <= 1e-3)
     deliver(traffic, 1e-6)  # every wait is for an earlier row
+
+
+SPINES = st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple)
+GROUP = frozenset(map(port, UPLINKS))
+
+
+@given(SPINES, st.floats(1.0, 100.0))
+def test_moves_keep_bytes_and_end_on_ports_of_the_group(spines: Sequence[int], gbps: float) -> None:
+    scenario, group = over(spines, payload_bytes=1e6), collided(tuple(spines), gbps)
+    moves = spread(FABRIC, scenario.flows, group, carried(scenario.flows, group), loads(group))
+    changes = {row: path for move in moves for row, path in move.paths}
+    after = replace(scenario, flows=rerouted(scenario.flows, changes))
+    assert (after.flow_wire_bytes == scenario.flow_wire_bytes).all()
+    assert (after.flows.src, after.flows.dst) == (scenario.flows.src, scenario.flows.dst)
+    walks(after)
+    for move in moves:
+        assert move.to in GROUP - {move.elephant.port}
+        assert all(move.to in path for _, path in move.paths)
+    assert len({move.elephant for move in moves}) == len(moves)
+    before, now = (
+        max(sum(gbps for row in range(len(spines)) if one in which.flows.path(row)) for one in GROUP)
+        for which in (scenario, after)
+    )
+    assert now <= before
+
+
+@given(SPINES, st.integers(0, 2**32))
+def test_hashing_keeps_bytes_and_ends_on_ports_of_the_group(spines: Sequence[int], seed: int) -> None:
+    scenario = over(spines, payload_bytes=1e6)
+    changes = hashed(FABRIC, scenario.flows, "leaf1", carried(scenario.flows, collided(tuple(spines))), seed)
+    after = replace(scenario, flows=rerouted(scenario.flows, changes))
+    assert (after.flow_wire_bytes == scenario.flow_wire_bytes).all()
+    walks(after)
+    for row in range(len(spines)):
+        assert len(GROUP.intersection(after.flows.path(row))) == 1

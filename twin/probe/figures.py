@@ -133,7 +133,26 @@ def gain_parts(
         "loss_share": float(blocks.lost_bytes.sum() / max(blocks.sent_bytes.sum(), 1.0)),
         "lasting_bytes_per_s": _mean(lasting),
         "without_block": tuple(map(GainFigures, *columns)),
+        "watched": _watched(scenario, completion_s, sent_bytes, started_s),
     }
+
+
+def _watched(
+    scenario: Scenario,
+    completion_s: NDArray[np.float64],
+    sent_bytes: NDArray[np.float64] | None,
+    started_s: NDArray[np.float64],
+) -> tuple[tuple[float, float], ...]:
+    """Of each watched flow, bytes and seconds until it ended or the run did; 0 where it never started."""
+    rows = list(scenario.watched)
+    if not rows or sent_bytes is None:
+        return ()
+    running = np.isnan(completion_s[rows])
+    carried = np.where(running, sent_bytes[rows], scenario.flows.payload_bytes[rows])
+    taken_s = np.where(running, scenario.duration_s - started_s[rows], completion_s[rows])
+    begun = (taken_s > 0.0) & (np.array(rows) >= 0)  # false for NaN
+    found = np.where(begun, np.stack((carried, taken_s)), 0.0)
+    return tuple(map(tuple, found.T.tolist()))
 
 
 def _lasting(

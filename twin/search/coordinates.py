@@ -17,7 +17,7 @@ from twin.dcqcn import MICROSECOND, DcqcnParams
 from twin.scenario import Scenario
 from twin.watermark import RoleWatermarks, Setting, Watermark, WatermarkBounds
 
-What = Literal["watermark", "roles", "nic"]
+What = Literal["watermark", "roles", "nic", "path"]
 WHAT: tuple[What, ...] = get_args(What)
 
 _FACTORS = (1 / 16, 1 / 4, 4.0, 16.0)  # of the present value, in a screening
@@ -190,7 +190,9 @@ SENDERS: tuple[Coordinate, ...] = (
 
 
 def coordinates(what: Sequence[What], scenario: Scenario, bounds: WatermarkBounds) -> tuple[Coordinate, ...]:
-    """All that may be set beside the watermark. Roles count where monitored ports have several."""
+    """All that may be set beside the watermark. Roles count where monitored ports have several; paths are no
+    coordinate (``twin.paths``).
+    """
     found: list[Coordinate] = []
     if "roles" in what:
         roles = sorted({role for port in scenario.monitored if (role := scenario.port_roles[port])})

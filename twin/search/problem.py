@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from telemetry.network.collisions import COLLISION_RATIO
 from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
 from twin.errors import ParameterError, check_above_zero, check_known, check_not_negative
 from twin.prediction import ELEPHANT_FROM_BYTES
@@ -90,7 +91,8 @@ class SearchSettings:
     fabric (``looks``). The estimate is from the traffic, so that any machine gives the same answer.
 
     ``what`` may be set: beside the watermark the thresholds of port roles, and what NICs run (``co_tuning``).
-    Raises ``ParameterError`` for a value out of range.
+    With ``path``, paths of elephants are looked at where a port carries ``collision_ratio`` times the mean of
+    its equal-cost ports (``twin.paths``). Raises ``ParameterError`` for a value out of range.
     """
 
     candidates: int = 256
@@ -119,6 +121,7 @@ class SearchSettings:
     second_margin: float = 0.25
     budget_s: float = 60.0
     what: tuple[What, ...] = ("watermark",)
+    collision_ratio: float = COLLISION_RATIO
 
     def __post_init__(self) -> None:
         least = {
@@ -145,6 +148,10 @@ class SearchSettings:
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
         check_above_zero("search budget_s", self.budget_s)
+        if not self.collision_ratio > 1.0:
+            rule = "the fullest port carries at least the mean"
+            received = str(self.collision_ratio)
+            raise ParameterError("search collision_ratio", received, rule, "give such as 1.5")
         if not 0 < self.keep <= 1:
             received = str(self.keep)
             raise ParameterError("search keep", received, "a share lies in (0, 1]", "give such as 0.375")

@@ -122,6 +122,17 @@ async def test_what_nics_would_add_comes_with_the_watermark_alone() -> None:
         assert listed["co_tuning"] == together
 
 
+async def test_paths_of_elephants_come_with_the_watermark_alone() -> None:
+    search = replace(SMALL, what=("watermark", "path"))
+    async with running(Wanted(search=search)) as here:
+        await here.post_reports(traffic())
+        found = await tuned(here)
+        assert found["paths"]["collisions"] == []
+        assert found["paths"]["sentence"]
+        listed = (await here.client.get(f"/v1/recommendations/{found['id']}")).json()
+        assert listed["paths"] == found["paths"]
+
+
 async def test_a_round_is_kept_and_found_again(here: Running) -> None:
     found = await tuned(here)
     assert (await here.client.get("/v1/recommendations/current")).json() == found

@@ -18,6 +18,14 @@ from service.documents.alarms import (
 from service.documents.co_tuning import CoTuningDocument, SensitivityDocument, SettingChangeDocument
 from service.documents.fabric import ConditionDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
+from service.documents.paths import (
+    MovedDocument,
+    PathFixDocument,
+    PathGoodputDocument,
+    PathMoveDocument,
+    PathsDocument,
+    PortLoadDocument,
+)
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
 from service.documents.recommendation import (
     BlockDocument,
@@ -51,6 +59,12 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.CoTuningAnswer: CoTuningDocument,
     answers.SettingChangeAnswer: SettingChangeDocument,
     answers.SensitivityAnswer: SensitivityDocument,
+    answers.PathsAnswer: PathsDocument,
+    answers.PathFixAnswer: PathFixDocument,
+    answers.PortLoadAnswer: PortLoadDocument,
+    answers.MovedAnswer: MovedDocument,
+    answers.PathMoveAnswer: PathMoveDocument,
+    answers.PathGoodputAnswer: PathGoodputDocument,
     answers.ConditionAnswer: ConditionDocument,
     answers.RecommendationAnswer: RecommendationDocument,
     answers.RecommendationsAnswer: RecommendationsDocument,

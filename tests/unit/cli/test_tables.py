@@ -130,6 +130,39 @@ def test_a_recommendation_tells_all_that_speaks_for_and_against_it(width: int) -
     assert "ecntwin approve 20261121T140819-1" in text
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_paths_of_a_recommendation_are_shown_as_advice(width: int) -> None:
+    goodput = {"engine": "replay", "before_gbps": 23.7, "after_gbps": 46.2}
+    move = {"src": "10.0.0.1", "dst": "10.0.0.9", "sport": 1024, "dport": 4791}
+    move |= {"src_host": "h0", "dst_host": "h8", "before": "Ethernet8", "after": "Ethernet10"}
+    fix = {
+        "switch": "leaf1",
+        "sentence": "leaf1: 8 elephants share Ethernet8.",
+        "ports": [{"port": "Ethernet8", "rate_gbps": 100.0, "load_gbps": 97.5, "elephants": 8}],
+        "moved": {"advised": False, "moves": [move], "first": goodput, "second": None},
+    }
+    paths: dict[str, Any] = {
+        "sentence": "Elephants collide.",
+        "notes": ["One is unknown."],
+        "collisions": [fix],
+    }
+    found = answer(RecommendationAnswer, recommendation(paths=paths))
+    text = words(drawn(width, *recommendation_lines(found, wide=width >= WIDE)))
+    for said in (
+        "leaf1: 8 elephants share Ethernet8.",
+        "One is unknown.",
+        "Moves, not advised",
+        "97.5 Gbit/s",
+    ):
+        assert said in text
+    assert "h0 → h8, UDP 1024 → 4791" in text
+    assert "ecntwin sets no paths" in text
+    none = answer(RecommendationAnswer, recommendation(paths=paths | {"collisions": []}))
+    text = words(drawn(width, *recommendation_lines(none, wide=width >= WIDE)))
+    assert "Elephants collide." in text
+    assert "ecntwin sets no paths" not in text
+
+
 def test_a_recommendation_that_is_not_valid_says_why() -> None:
     reason = "Switches are frozen by ada."
     blocked = recommendation(holds=[reason], blocked=[{"reason": reason, "until": None}])

@@ -1,0 +1,1 @@
+"""What other paths of elephants would do: advice, as adapters set no paths."""
