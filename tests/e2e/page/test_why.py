@@ -210,6 +210,56 @@ def test_what_nics_would_add_is_shown_part_by_part(why: Page, found: dict[str, A
     expect(panel.locator("table").last).to_contain_text("−40 %")
 
 
+def test_paths_of_elephants_that_collide_are_advice(why: Page, found: dict[str, Any]) -> None:
+    expect(why.locator("#paths")).to_have_count(0)
+    told = deepcopy(found)
+    goodput = {"before_gbps": 23.7, "after_gbps": 46.2, "window_s": 0.04}
+    move = {"src": "10.0.0.1", "dst": "10.0.0.9", "sport": 1024, "dport": 4791, "protocol": 17}
+    move |= {"src_host": "h0", "dst_host": "h8", "before": "Ethernet8", "after": "Ethernet10"}
+    told["paths"] = {
+        "sentence": "Elephants collide in one place while equal-cost ports have room.",
+        "notes": [],
+        "collisions": [
+            {
+                "switch": "leaf1",
+                "sentence": "leaf1: 8 elephants share Ethernet8 and Ethernet9.",
+                "ratio": 2.0,
+                "ports": [
+                    {"port": f"Ethernet{port}", "rate_gbps": 100, "load_gbps": load, "elephants": elephants}
+                    for port, load, elephants in ((8, 97.5, 4), (9, 97.5, 4), (10, 0, 0), (11, 0, 0))
+                ],
+                "moved": {
+                    "advised": True,
+                    "moves": [move],
+                    "times": 1.95,
+                    "times_error": 0.26,
+                    "first": {"engine": "replay"} | goodput,
+                    "second": {"engine": "packet"} | goodput,
+                    "gain": 0.4,
+                    "gain_error": 0.08,
+                    "second_gain": 0.39,
+                },
+                "hashed": None,
+            }
+        ],
+        "runs": 28,
+        "traffic_s": 0.04,
+    }
+    why.route(f"**/v1/recommendations/{found['id']}", lambda route: route.fulfill(json=told))
+    why.reload()
+    panel = why.locator("#paths")
+    expect(panel).to_contain_text("8 elephants share Ethernet8", timeout=PATIENCE_MS)
+    expect(panel.locator(".note")).to_have_text("moves advised")
+    ports, moves, goodputs = (panel.locator("table").nth(place).locator("tbody tr") for place in range(3))
+    expect(ports).to_have_count(4)
+    expect(moves).to_contain_text("h0 → h8, UDP 1024 → 4791")
+    expect(goodputs.nth(1)).to_contain_text("packet")
+    expect(panel).to_contain_text("ecntwin sets no paths")
+    told["paths"] |= {"sentence": "No elephants collide.", "collisions": []}
+    why.reload()
+    expect(panel).to_contain_text("No elephants collide.", timeout=PATIENCE_MS)
+
+
 def test_queues_marks_and_origin_are_there(why: Page, found: dict[str, Any]) -> None:
     queues = found["trajectories"]["queues"]
     depths = why.locator("#depths")

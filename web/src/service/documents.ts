@@ -143,6 +143,7 @@ export interface Recommendation {
   second_opinion: SecondOpinion | null;
   trajectories: Trajectories | null;
   co_tuning?: CoTuning | null;
+  paths?: Paths | null;
   engine: string;
   seed: number;
   version: string;
@@ -175,6 +176,41 @@ export interface CoTuning {
   sensitivities: { name: string; unit: string; before: Figure; best: Figure; gain: Figure; worst: Figure }[];
   runs: number;
   traffic_s: number;
+}
+
+// Elephants that share a port while an equal-cost one has room; moves and hash seeds are null where nothing was predicted.
+export interface Paths {
+  sentence: string;
+  notes: string[];
+  collisions: PathFix[];
+  runs: number;
+  traffic_s: number;
+}
+
+export interface PathFix {
+  switch: string;
+  sentence: string;
+  ratio: Figure;
+  ports: { port: string; rate_gbps: number; load_gbps: number; elephants: number }[];
+  moved: {
+    advised: boolean;
+    moves: { src: string; dst: string; sport: number; dport: number; src_host: string; dst_host: string; before: string; after: string }[];
+    times: Figure;
+    times_error: Figure;
+    first: PathGoodput;
+    second: PathGoodput | null;
+    gain: Figure;
+    gain_error: Figure;
+    second_gain: Figure;
+  } | null;
+  hashed: { seeds: number; times: Figure; times_spread: Figure; gain: Figure; gain_spread: Figure } | null;
+}
+
+export interface PathGoodput {
+  engine: string;
+  before_gbps: Figure;
+  after_gbps: Figure;
+  window_s: number;
 }
 
 // What stands behind a recommendation.

@@ -20,6 +20,7 @@ import { GainPanel } from "./gain.tsx";
 import { OpinionPanel } from "./opinion.tsx";
 import { OriginPanel } from "./origin.tsx";
 import { OutcomePanel } from "./outcome.tsx";
+import { PathsPanel } from "./paths.tsx";
 import { ScorePanel } from "./score.tsx";
 import { TogetherPanel } from "./together.tsx";
 
@@ -79,6 +80,7 @@ function Why({ rest: [id] }: { rest: readonly string[] }) {
       </div>
       <OpinionPanel of={found} />
       <TogetherPanel of={found} />
+      <PathsPanel of={found} />
       <OriginPanel of={found} />
     </>
   );
