@@ -286,13 +286,14 @@ class Scenario(FabricSizes):
         kept[0] = True
         if self.flows.waits is not None:
             kept |= (self.flows.waits.after >= 0) & kept[self.flows.waits.after]
+        row = np.where(kept, np.cumsum(kept) - 1, -1).tolist()
         return replace(
             self,
             flows=self.flows.only(kept),
             duration_s=duration_s,
             window_s=(begin, duration_s),
             repeated=max(self.repeated * scale, 1.0),
-            watched=tuple(np.where(kept, np.cumsum(kept) - 1, -1)[list(self.watched)].tolist()),
+            watched=tuple(-1 if one < 0 else row[one] for one in self.watched),
         )
 
 

@@ -29,6 +29,7 @@ from twin.watermark import Watermark
 from twin.workers.pool import Workers, answering, shipped, shipped_scenario
 
 MOST_FIXES = 3  # collisions that are predicted, the worst ones
+MOST_LISTED = 8
 HASH_SEEDS = 16
 _SEEDS = 2  # engine seeds of the moves
 _BUDGET_SHARE = 0.25  # of the round's budget, beside what the round takes
@@ -74,8 +75,11 @@ def advise(
     """
     ratio = settings.collision_ratio
     seen = collisions(state, ratio)
-    worst, others = seen.found[:MOST_FIXES], seen.found[MOST_FIXES:]
+    worst = seen.found[:MOST_FIXES] if scenario is not None else ()
+    others = seen.found[len(worst) : MOST_LISTED]
     runs = None
+    fixes: list[PathFix] = []
+    unpredicted = "the twin is not like this network, so that it does not say what would help"
     if worst and scenario is not None:
         left = _BUDGET_SHARE * CORES * settings.budget_s / (_RUNS * HOP_S)
         length_s = min(max(affordable_s(scenario, left), LEAST_CALIBRATION_S), scenario.duration_s)
@@ -83,17 +87,14 @@ def advise(
         with shipped([cut]) as [file]:
             runs = _Runs(state.topology, cut, file, running, settings, seed, workers, progress)
             fixes = [runs.fix(one, port_loads(state)) for one in worst]
-    else:
-        unlike = "the twin is not like this network, so that it does not say what would help"
-        fixes = [PathFix(one, None, None, fix_sentence(one, None, None, unlike)) for one in worst]
-    fixes += [
-        PathFix(one, None, None, fix_sentence(one, None, None, "only the worst are predicted"))
-        for one in others
-    ]
+        unpredicted = "only the worst are predicted"
+    fixes += [PathFix(one, None, None, fix_sentence(one, None, None, unpredicted)) for one in others]
     unknown = seen.n_unknown if seen.n_unknown < seen.n_elephants else 0
     notes = []
     if unknown:
         notes.append(f"The paths of {unknown} of {seen.n_elephants} elephants are unknown.")
+    if (unlisted := len(seen.found) - MOST_LISTED) > 0:
+        notes.append(f"The {MOST_LISTED} worst collisions are listed, and {unlisted} more are not.")
     if not state.topology_declared:
         notes.append(
             "The topology is made of reports, which do not show ports that carry nothing: declare it to have "
@@ -244,8 +245,12 @@ class _Runs:
     def _second(
         self, elephants: Sequence[Carried], moves: Sequence[Move], engine: str
     ) -> tuple[Goodput, Gain] | None:
-        """The same by the second engine, over as much as it has time for; None where it could not run."""
+        """The same by the second engine, over as much as it has time for; None where that is too
+        little, or it could not run.
+        """
         length_s = min(self.cut.duration_s, affordable_s(self.cut, self._settings.second_packet_hops))
+        if length_s < min(self.cut.duration_s, LEAST_CALIBRATION_S):
+            return None
         pair = [_changes(()), _changes(moves)]
         now, after = self._outcomes(pair, elephants, engine, length_s, self._seeds[:1])
         if not (now.sound and after.sound):

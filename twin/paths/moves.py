@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -101,6 +102,7 @@ class _Ways:
 
     def __init__(self, topology: Topology, loads: Mapping[int, float]) -> None:
         self._topology = topology
+        self._next_hops = cache(topology.next_hops)
         self._loads = dict(loads)
 
     def busy(self, port: int) -> float:
@@ -122,7 +124,7 @@ class _Ways:
         """The way to a host that begins with this port, by the emptiest port of each switch."""
         found = [port]
         while (node := self._topology.ports[found[-1]].peer) != host:
-            found.append(min(self._topology.next_hops(node, host), key=lambda one: (self.busy(one), one)))
+            found.append(min(self._next_hops(node, host), key=lambda one: (self.busy(one), one)))
         return tuple(found)
 
     def move(self, bytes_per_s: float, before: Path, after: Path) -> None:
@@ -140,7 +142,7 @@ def hashed(
     for others each its own. Switches onward keep their seeds: what a flow takes there does not depend on
     ``seed``.
     """
-    ports = topology.ports
+    ports, next_hops = topology.ports, cache(topology.next_hops)
     unit = np.arange(len(flows))
     for one in elephants:
         unit[list(one.rows)] = one.rows[0]
@@ -153,14 +155,14 @@ def hashed(
         if turns[path] < 0:
             continue
         host = flows.dst[row]
-        choices = topology.next_hops(switch, host)
+        choices = next_hops(switch, host)
         if len(choices) < 2 or turns[path] not in choices:
             continue
         way = [choices[int(draws[number] * len(choices))]]
         if way[0] == turns[path]:
             continue
         while (node := ports[way[-1]].peer) != host:
-            further = topology.next_hops(node, host)
+            further = next_hops(node, host)
             way.append(further[int(onward[number] * len(further))])
         found[row] = _turned(paths[path], turns[path], tuple(way))
     return found

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from service.tuning.round import Fabric, rebuilt
+from telemetry.network.collisions import Collisions
 from telemetry.state import NetworkState
 from telemetry.topology import leaf_spine
 from tests.unit.telemetry.network.test_collisions import window
@@ -203,6 +204,25 @@ def test_where_nothing_collides_it_says_why(state: NetworkState, says: str) -> N
     found = advice(state, None)
     assert found.fixes == ()
     assert found.sentence.startswith(says)
+
+
+def test_of_many_collisions_the_worst_are_listed(
+    monkeypatch: pytest.MonkeyPatch, collision: tuple[NetworkState, Scenario]
+) -> None:
+    many = Collisions((collided(),) * 10, n_groups=10, n_elephants=80, n_unknown=0)
+    monkeypatch.setattr("twin.paths.advice.collisions", lambda state, ratio: many)
+    found = advice(*collision, second_engine=None)
+    assert found.sentence == "Elephants collide in 10 places while equal-cost ports have room."
+    assert len(found.fixes) == 8
+    assert [one.moved is None for one in found.fixes] == [False] * 3 + [True] * 5
+    assert "only the worst are predicted" in found.fixes[-1].sentence
+    assert found.notes == ("The 8 worst collisions are listed, and 2 more are not.",)
+
+
+def test_a_second_engine_without_time_says_nothing(collision: tuple[NetworkState, Scenario]) -> None:
+    [fix] = advice(*collision, second_packet_hops=1_000).fixes
+    assert fix.moved is not None
+    assert fix.moved.second is None
 
 
 def test_a_topology_made_of_reports_is_said_to_hide_idle_ports() -> None:
