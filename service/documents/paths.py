@@ -60,7 +60,9 @@ class PathMoveDocument(Document):
 
 
 class PathGoodputDocument(Document):
-    """Mean goodput of the elephants on the ports, by one engine."""
+    """Goodput of the elephants on the ports, of one while it sends: all their payload by all the time that it
+    took, by one engine.
+    """
 
     engine: str
     """Name of the engine."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path as File
 
 import numpy as np
@@ -111,10 +110,9 @@ def advise(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Runs of one engine, one a seed; ``elephants`` are places among the rows watched."""
+    """Runs of one engine, one a seed, that watch the elephants."""
 
     predictions: tuple[Prediction, ...]
-    elephants: tuple[tuple[int, ...], ...]
 
     @property
     def sound(self) -> bool:
@@ -132,11 +130,9 @@ class _Outcome:
         return [math.log(self._mean(new) / self._mean(now)) for now, new in pairs]
 
     def _mean(self, prediction: Prediction) -> float:
-        """Over the elephants that began: bytes by the time that they took."""
-        watched = np.array(prediction.watched)
-        sums = np.array([watched[list(places)].sum(axis=0) for places in self.elephants])
-        begun = sums[:, 1] > 0.0
-        return float((sums[begun, 0] / sums[begun, 1]).mean()) if begun.any() else 0.0
+        """Of an elephant while it sends: all bytes by all the time, so that short ones count for little."""
+        carried, taken_s = np.array(prediction.watched).sum(axis=0).tolist()
+        return carried / taken_s if taken_s > 0.0 else 0.0
 
 
 class _Runs:
@@ -183,7 +179,7 @@ class _Runs:
             failed = "the engine could not run it, so that nothing is predicted"
             return PathFix(collision, None, None, fix_sentence(collision, None, None, failed))
         best = self._judged(collision, elephants, moves, now, moved)
-        another = self._hashed(_Outcome(now.predictions[:1], now.elephants), drawn)
+        another = self._hashed(_Outcome(now.predictions[:1]), drawn)
         return PathFix(collision, best, another, fix_sentence(collision, best, another, ""))
 
     def _judged(
@@ -297,10 +293,8 @@ class _Runs:
 
         self._workers.run(tasks, enter)
         self.count += len(tasks)
-        ends = np.cumsum([0, *(len(one.rows) for one in elephants)]).tolist()
-        places = tuple(tuple(range(begin, end)) for begin, end in pairwise(ends))
         return [
-            _Outcome(tuple(found[at] for at in range(first, first + len(seeds))), places)
+            _Outcome(tuple(found[at] for at in range(first, first + len(seeds))))
             for first in range(0, len(tasks), len(seeds))
         ]
 

@@ -27,7 +27,10 @@ class PathMove:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Mean goodput of the group's elephants in bytes per second, by one engine over ``window_s``."""
+    """Goodput of the group's elephants, of one while it sends: all their payload ÷ all the time that it took.
+
+    In bytes per second, by one engine over ``window_s``.
+    """
 
     engine: str
     before_bytes_per_s: float

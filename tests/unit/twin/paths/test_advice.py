@@ -124,10 +124,12 @@ def test_the_advice_is_the_same_in_processes_of_their_own(
 
 def test_elephants_that_end_are_told_by_the_time_they_take() -> None:
     """Transfers of 10 MB, some over before the moment is."""
-    state = seen(recorded(over(ON_TWO_OF_FOUR, payload_bytes=10e6, duration_s=0.005), rate=0.02))
-    [fix] = advice(state, over(ON_TWO_OF_FOUR, payload_bytes=10e6, duration_s=0.005)).fixes
+    scenario = over(ON_TWO_OF_FOUR, payload_bytes=10e6, duration_s=0.005)
+    [fix] = advice(seen(recorded(scenario, rate=0.02)), scenario).fixes
     assert fix.moved is not None
-    assert fix.moved.times == pytest.approx(2.0, abs=0.2)
+    assert fix.moved.second is not None
+    assert 1.5 < fix.moved.times < 2.1
+    assert fix.moved.first.after_bytes_per_s == pytest.approx(fix.moved.second.after_bytes_per_s, rel=0.1)
 
 
 def test_without_a_second_engine_the_first_decides(collision: tuple[NetworkState, Scenario]) -> None:
