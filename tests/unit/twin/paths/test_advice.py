@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -190,20 +190,20 @@ def test_elephants_that_the_moment_does_not_show_are_not_predicted(
 
 
 @pytest.mark.parametrize(
-    ("state", "says"),
+    ("made", "says"),
     [
         (
-            window([(0, 15.0)] * 6, topology=leaf_spine(2, 1, 8)),
+            lambda: window([(0, 15.0)] * 6, topology=leaf_spine(2, 1, 8)),
             "No elephant crosses a port that has an equal",
         ),
-        (without_paths(window([(0, 15.0)] * 6)), "The paths of all 6 elephants are unknown"),
-        (window([(0, 40.0), (1, 40.0), (2, 40.0), (3, 40.0)] * 2), "No elephants collide: no port"),
-        (window([]), "The window has no elephants"),
+        (lambda: without_paths(window([(0, 15.0)] * 6)), "The paths of all 6 elephants are unknown"),
+        (lambda: window([(0, 40.0), (1, 40.0), (2, 40.0), (3, 40.0)] * 2), "No elephants collide: no port"),
+        (lambda: window([]), "The window has no elephants"),
     ],
     ids=["one port", "no paths", "even", "no elephants"],
 )
-def test_where_nothing_collides_it_says_why(state: NetworkState, says: str) -> None:
-    found = advice(state, None)
+def test_where_nothing_collides_it_says_why(made: Callable[[], NetworkState], says: str) -> None:
+    found = advice(made(), None)
     assert found.fixes == ()
     assert found.sentence.startswith(says)
 
