@@ -1,8 +1,8 @@
 """OpenConfig's LLDP model to neighbours.
 
-Sources: openconfig-lldp.yang (groupings lldp-neighbor-state and lldp-system-info-config) and
-openconfig-if-ethernet.yang (``port-speed`` and ``negotiated-port-speed``, such as SPEED_100GB),
-openconfig/public 046af94.
+Sources, in openconfig/public: openconfig-lldp.yang (groupings lldp-neighbor-state and
+lldp-system-info-config; 046af94), openconfig-if-ethernet.yang (``port-speed`` and ``negotiated-port-speed``
+of ``ethernet/state``, such as SPEED_100GB; edbdb26).
 """
 
 from __future__ import annotations
