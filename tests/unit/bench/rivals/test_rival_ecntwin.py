@@ -170,6 +170,7 @@ def test_a_change_that_a_gate_holds_back_is_not_made(
     assert says in only.why
 
 
+@pytest.mark.slow
 def test_what_a_round_says_of_nics_is_set_with_its_watermark() -> None:
     tuner = Ecntwin(candidates=24, narrowed=8, round_every_s=0.020, window_s=0.015, what=("watermark", "nic"))
     played = play(HADOOP, tuner, SEED, COLLECTOR)
