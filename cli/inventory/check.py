@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ from cli.output import (
     watermark_text,
 )
 from nics.parameters import PARAMETERS
-from service.adapter_check import Answer, Made, check_inventory, make_adapters, read_all
+from service.adapter_check import Answer, Reads, ReadT, check_inventory, make_adapters, read_all
 from service.auth.tokens import holds_tokens
 from service.documents.base import list_text
 from service.documents.nics import HostDocument, HostsReadDocument, NicDocument
@@ -48,7 +48,6 @@ from settings.model import Settings
 from settings.twin import IncumbentSettings
 from settings.validation import without_password
 from store.connection import place_of
-from switches.base import Reading
 from switches.device import Device
 from switches.registry import AdapterRegistry
 from twin.search.round import Progress
@@ -287,13 +286,9 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
     }
     made = make_adapters(devices, AdapterRegistry.with_installed(), clock_ns=time.time_ns)
-    if made.problems:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            *problem_lines(str(problem) for problem in made.problems), sep="\n"
-        )
-        raise typer.Exit(BAD_INPUT)
+    _refuse(made.problems)
     try:
-        answers = _asked(made, quiet=as_json)
+        answers = _asked(made.adapters, "reading switches", quiet=as_json)
     finally:
         made.close()
     documents = [
@@ -331,13 +326,19 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
     return replace(device, running=running, timeout_s=timeout_s or device.timeout_s)
 
 
-def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer[Reading]]:
+def _refuse(problems: Collection[object]) -> None:
+    """Ends the command where entries of the inventory cannot be used."""
+    if problems:
+        screen = Console(stderr=True, highlight=False, soft_wrap=True)
+        screen.print(*problem_lines(map(str, problems)), sep="\n")
+        raise typer.Exit(BAD_INPUT)
+
+
+def _asked(adapters: Mapping[str, Reads[ReadT]], stage: str, *, quiet: bool) -> Mapping[str, Answer[ReadT]]:
     with shown_progress(quiet=quiet, lines=False) as update:
         if update is None:
-            return read_all(made.adapters)
-        return read_all(
-            made.adapters, progress=lambda done, total: update(Progress("reading switches", done, total))
-        )
+            return read_all(adapters)
+        return read_all(adapters, progress=lambda done, total: update(Progress(stage, done, total)))
 
 
 def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:
@@ -367,19 +368,9 @@ def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None
         rule, remedy = "NICs are those of its hosts", "add hosts; docs/nics/connectx.md says how"
         raise InputError("nics", f"no hosts in {path.name}", rule, remedy)
     made = make_nics(hosts, clock_ns=time.time_ns)
-    if made.problems:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            *problem_lines(str(problem) for problem in made.problems.values()), sep="\n"
-        )
-        raise typer.Exit(BAD_INPUT)
+    _refuse(made.problems.values())
     try:
-        with shown_progress(quiet=as_json, lines=False) as update:
-
-            def report(done: int, total: int) -> None:
-                if update is not None:
-                    update(Progress("reading hosts", done, total))
-
-            answers = read_all(made.adapters, progress=report)
+        answers = _asked(made.adapters, "reading hosts", quiet=as_json)
     finally:
         made.close()
     documents = [
