@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figure import Figure
-from switches.rollout.plan import Limits, RolloutPlan, stages_of
-from switches.rollout.state import Phase
+from rollout.plan import Limits, RolloutPlan, stages_of
+from rollout.state import Phase
 from tests.counterparts.rollouts_alone import Steps, ended, rollouts_alone
 from tests.counterparts.switches.sonic_fabric import SonicFabric
 from twin.watermark import Watermark

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rollout.state import Applying, Event, Phase, Progress, RolloutState, ToSwitch, Undone
 from service.documents.switches import SwitchDocument
 from service.ingest.p4_reports import BinaryReports
 from settings.errors import UnavailableError
@@ -23,7 +24,6 @@ from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import SwitchError, UnknownSwitchError
 from switches.registry import LAB, AdapterRegistry
-from switches.rollout.state import Applying, Event, Phase, Progress, RolloutState, ToSwitch, Undone
 from telemetry.state import QueueRef
 from twin.watermark import Watermark
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
+from rollout.state import Approved
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.auth.audit import Audit
@@ -28,7 +29,6 @@ from store import revisions
 from store.database import Database, Recorder
 from store.journal import Journal
 from store.revisions import Revision
-from switches.rollout.state import Approved
 from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
 

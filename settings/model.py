@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from rollout.plan import Limits
 from settings.sections import (
     DAY_S,
     AlarmSettings,
@@ -34,7 +35,6 @@ from settings.twin import (
     TuningSettings,
 )
 from settings.validation import ENV_PREFIX, HiddenValueError, database_url, server_url
-from switches.rollout.plan import Limits
 from telemetry.settings import NS_PER_S, WindowSettings
 
 ENV_DELIMITER = "__"

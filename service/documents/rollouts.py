@@ -8,11 +8,7 @@ from typing import Self
 
 from pydantic import ConfigDict
 
-from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
-from service.documents.predictions import WatermarkDocument
-from service.documents.switches import watermark_document
-from service.rollouts.rollout import Freeze, Rollout
-from switches.rollout.state import (
+from rollout.state import (
     Checked,
     Event,
     Failed,
@@ -24,6 +20,10 @@ from switches.rollout.state import (
     SwitchProgress,
     ToSwitch,
 )
+from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
+from service.documents.predictions import WatermarkDocument
+from service.documents.switches import watermark_document
+from service.rollouts.rollout import Freeze, Rollout
 from telemetry.settings import NS_PER_S
 from twin.units import bytes_text, percent_text
 from twin.watermark import Watermark

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from functools import partial
 
+from rollout.state import Phase, RolloutState
 from service.history.measured import Measured, MeasuredGain, measured_gain
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
@@ -15,7 +16,6 @@ from store import gain_rows
 from store.database import Recorder
 from store.gain_rows import GainRow
 from store.tables import takeable
-from switches.rollout.state import Phase, RolloutState
 from telemetry.network.assemble import Snapshot
 from telemetry.network.figures import window_figures
 from telemetry.settings import NS_PER_S

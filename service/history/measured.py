@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from switches.rollout.plan import Figures
+from rollout.plan import Figures
 from telemetry.network.figures import TrafficFigures, WindowFigures
 from twin.prediction import GainFigures, Prediction, Probe, Slowdown, SolveStatus
 from twin.search.gain import Policy, gain_over

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 from sqlalchemy import Connection
 
+from rollout.state import Phase, RolloutState
 from service.documents.base import timestamp
 from service.documents.history import (
     AdviceDayDocument,
@@ -30,7 +31,6 @@ from settings.sections import Steps
 from store import alarm_rows, gain_rows, residual_rows
 from store.database import Database
 from store.queue_rows import PortPoint, PortStep, begin_ns, deepest, seen, series
-from switches.rollout.state import Phase, RolloutState
 from telemetry.settings import NS_PER_S
 
 _FIGURES = PortStep._fields[2:]

@@ -11,14 +11,9 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from service.rollouts.rollout import Freeze, Rollout
-from service.rollouts.runner import Runner, uncancelled
-from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
-from store.journal import ADOPTED, FREEZE, KNOWN, JournalEntry
-from switches.base import Reading
-from switches.rollout.machine import advance, begin
-from switches.rollout.plan import RolloutPlan
-from switches.rollout.state import (
+from rollout.machine import advance, begin
+from rollout.plan import RolloutPlan
+from rollout.state import (
     Approved,
     Event,
     Phase,
@@ -29,6 +24,11 @@ from switches.rollout.state import (
     decode,
     encode,
 )
+from service.rollouts.rollout import Freeze, Rollout
+from service.rollouts.runner import Runner, uncancelled
+from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
+from store.journal import ADOPTED, FREEZE, KNOWN, JournalEntry
+from switches.base import Reading
 from twin.watermark import Watermark
 
 TOO_LATE_S = 3_600.0  # after a longer outage a change is rolled back: traffic has changed since

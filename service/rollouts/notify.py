@@ -5,16 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from service.auth.audit import Audit
-from service.events import Broadcaster
-from service.fleet import Fleet
-from service.history.gains import GainHistory
-from service.metrics import Metrics
-from service.rollouts.rollout import Rollout
-from service.tuning.gate import PushGate
-from service.tuning.recommendations import RecommendationStore
-from settings.security import Caller
-from switches.rollout.state import (
+from rollout.state import (
     Applying,
     Event,
     Failed,
@@ -25,6 +16,15 @@ from switches.rollout.state import (
     ToSwitch,
     Undone,
 )
+from service.auth.audit import Audit
+from service.events import Broadcaster
+from service.fleet import Fleet
+from service.history.gains import GainHistory
+from service.metrics import Metrics
+from service.rollouts.rollout import Rollout
+from service.tuning.gate import PushGate
+from service.tuning.recommendations import RecommendationStore
+from settings.security import Caller
 
 GUARD = Caller("policy (rollout's guard)", frozenset(), "local")
 

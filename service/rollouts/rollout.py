@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from rollout.plan import Figures, Limits, RolloutPlan, stages_of
+from rollout.state import Action, Event, RolloutState
 from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
 from settings.model import RolloutSettings
 from switches.base import Reading
-from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
-from switches.rollout.state import Action, Event, RolloutState
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 

@@ -11,17 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from service.fleet import Fleet, OvertakenError, StillWanted
-from service.rollouts.notify import RolloutNotifier
-from service.rollouts.rollout import Freeze, Rollout
-from service.rollouts.watch import Watcher
-from settings.errors import UnavailableError
-from store.journal import Journal
-from switches.base import Reading, StagedChange, SwitchAdapter
-from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
-from switches.rollout.machine import advance, next_due_s, wanted
-from switches.rollout.plan import RolloutPlan
-from switches.rollout.state import (
+from rollout.machine import advance, next_due_s, wanted
+from rollout.plan import RolloutPlan
+from rollout.state import (
     Action,
     Applied,
     Apply,
@@ -50,6 +42,14 @@ from switches.rollout.state import (
     WentSilent,
     encode,
 )
+from service.fleet import Fleet, OvertakenError, StillWanted
+from service.rollouts.notify import RolloutNotifier
+from service.rollouts.rollout import Freeze, Rollout
+from service.rollouts.watch import Watcher
+from settings.errors import UnavailableError
+from store.journal import Journal
+from switches.base import Reading, StagedChange, SwitchAdapter
+from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rollout.plan import Figures
 from service.ingest.counter_owner import CounterOwner
 from service.ingest.window_owner import WindowOwner
-from switches.rollout.plan import Figures
 from telemetry.errors import WindowError
 from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState

@@ -7,6 +7,8 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from rollout.plan import RolloutPlan
+from rollout.state import Phase, RolloutState
 from service.alarms.service import Alarms
 from service.auth.audit import Audit, before_and_after
 from service.events import Broadcaster
@@ -21,8 +23,6 @@ from settings.errors import ConflictError, RequestError
 from settings.model import Settings
 from settings.security import Caller
 from switches.errors import SwitchError
-from switches.rollout.plan import RolloutPlan
-from switches.rollout.state import Phase, RolloutState
 from twin.units import duration_text
 
 LONGEST_HOLD_S = 86_400.0

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
+from rollout.state import Phase, Progress, RolloutState
 from service.documents.round import RoundDocument, round_document
 from service.history.measured import Measured
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
-from switches.rollout.state import Phase, Progress, RolloutState
 from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark

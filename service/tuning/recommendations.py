@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 from sqlalchemy import Connection
 
+from rollout.state import RolloutState
 from service.documents.round import RoundDocument
 from service.history.measured import Measured
 from service.tuning.entry import Decision, Entry, PredictedGain, Support, queue_ratio
@@ -23,7 +24,6 @@ from settings.errors import ConflictError, NotFoundError, UnavailableError
 from store import rounds
 from store.database import Database, Recorder
 from store.rounds import RoundRow
-from switches.rollout.state import RolloutState
 from telemetry.settings import NS_PER_DAY, NS_PER_HOUR
 from twin.search.gain import Policy
 from twin.search.recommendation import Recommendation, VerdictKind

@@ -13,6 +13,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
+from rollout.state import Event, RolloutState
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet
 from service.ingest.counter_owner import CounterOwner
@@ -30,7 +31,6 @@ from store.database import Database
 from store.journal import Journal
 from switches.device import Device
 from switches.registry import AdapterRegistry
-from switches.rollout.state import Event, RolloutState
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings

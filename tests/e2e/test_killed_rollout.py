@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from rollout.plan import Figures, Limits, RolloutPlan, stages_of
+from rollout.state import Phase
 from switches.device import Device
-from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
-from switches.rollout.state import Phase
 from tests.counterparts.rollouts_alone import ended, rollouts_alone
 from tests.counterparts.switches.sonic_fabric import SonicFabric
 from twin.watermark import Watermark

@@ -8,16 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.base import QueueWatermark, StagedChange
-from switches.rollout.machine import (
+from rollout.machine import (
     advance,
     begin,
     next_due_s,
     replay,
     wanted,
 )
-from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
-from switches.rollout.state import (
+from rollout.plan import Figures, Limits, RolloutPlan, stages_of
+from rollout.state import (
     Action,
     Applied,
     Apply,
@@ -51,6 +50,7 @@ from switches.rollout.state import (
     decode,
     encode,
 )
+from switches.base import QueueWatermark, StagedChange
 from twin.watermark import Watermark
 
 OLD, NEW, FOREIGN = (

@@ -17,12 +17,12 @@ from fastapi import FastAPI
 import api.routes.rollouts
 import api.routes.switches
 from api.deps import Requires
+from rollout.machine import advance, begin
+from rollout.plan import Limits, RolloutPlan
+from rollout.state import Applied, Applying, Approved, Event, Proposed, Staged
 from service.documents.switches import SwitchDocument
 from service.rollouts.rollout import Rollout
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.rollout.machine import advance, begin
-from switches.rollout.plan import Limits, RolloutPlan
-from switches.rollout.state import Applied, Applying, Approved, Event, Proposed, Staged
 from tests.counterparts.pods import BEGUN_NS, QUEUE, Pods
 from twin.watermark import Watermark
 

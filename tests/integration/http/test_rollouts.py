@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from rollout.state import Phase
 from service.rollouts.rollout import Rollout
 from switches.registry import AdapterRegistry
-from switches.rollout.state import Phase
 from tests.integration.gate import Gate
 from tests.integration.service import SETTLED, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch

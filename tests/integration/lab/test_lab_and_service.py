@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.reports import EPOCH_NS
-from switches.rollout.state import Phase
+from rollout.state import Phase
 from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, Later, RunningLab, adapters_over, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from twin.workers.pool import InProcessWorkers

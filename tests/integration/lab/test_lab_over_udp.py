@@ -16,7 +16,7 @@ import pytest
 
 from lab.p4_reports import SILENT_FOR_S, inventory
 from lab.reports import Body, ReportWriter
-from switches.rollout.state import Phase
+from rollout.state import Phase
 from telemetry.state import NetworkState, QueueRef
 from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, Later, RunningLab, adapters_over, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running

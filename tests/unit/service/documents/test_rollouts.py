@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rollout.plan import Figures
+from rollout.state import LeftAlone, Measured, Proposed, RollbackAsked
 from service.documents.rollouts import RolloutDocument, _event
 from service.rollouts.rollout import Rollout
-from switches.rollout.plan import Figures
-from switches.rollout.state import LeftAlone, Measured, Proposed, RollbackAsked
-from tests.unit.switches.rollout.rollouts import after, done, plan, proposed, soaking
+from tests.unit.rollout.rollouts import after, done, plan, proposed, soaking
 
 
 def test_measured_figures_have_names_and_units() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rollout.plan import Figures
 from service.history.measured import Measured, measured_gain
-from switches.rollout.plan import Figures
 from telemetry.network.figures import TrafficFigures, WindowFigures
 from twin.prediction import BLOCKS, GainFigures
 from twin.search.gain import POLICIES, Policy

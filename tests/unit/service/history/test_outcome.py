@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rollout.plan import Limits, RolloutPlan
+from rollout.state import Phase, RolloutState
 from service.history.query import NS_PER_S, Times, times_of
-from switches.rollout.plan import Limits, RolloutPlan
-from switches.rollout.state import Phase, RolloutState
 from twin.watermark import Watermark
 
 MARK = Watermark(1_000, 2_000, 0.1)

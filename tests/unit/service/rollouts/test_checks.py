@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from rollout.state import Checked, Event, Failed, Phase, Progress, RolloutState, encode
 from service.rollouts import runner
 from switches.errors import ReadBackError
-from switches.rollout.state import Checked, Event, Failed, Phase, Progress, RolloutState, encode
+from tests.unit.rollout.rollouts import NEW, OLD, plan
 from tests.unit.service.rollouts.world import (
     ALL_NEW,
     ALL_OLD,
@@ -21,7 +22,6 @@ from tests.unit.service.rollouts.world import (
     until,
     world,
 )
-from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
 from twin.watermark import Watermark
 
 SOAKING = plan(patience_s=3_000.0)

@@ -10,12 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.rollouts import runner
-from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
-from switches.base import Capabilities, StagedChange
-from switches.errors import ReadBackError
-from switches.rollout.plan import Figures
-from switches.rollout.state import (
+from rollout.plan import Figures
+from rollout.state import (
     Applied,
     Applying,
     Approved,
@@ -28,6 +24,11 @@ from switches.rollout.state import (
     Undone,
     encode,
 )
+from service.rollouts import runner
+from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
+from switches.base import Capabilities, StagedChange
+from switches.errors import ReadBackError
+from tests.unit.rollout.rollouts import NEW, OLD, plan
 from tests.unit.service.rollouts.world import (
     ALL_NEW,
     ALL_OLD,
@@ -43,7 +44,6 @@ from tests.unit.service.rollouts.world import (
     until,
     world,
 )
-from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
 from twin.watermark import Watermark
 
 

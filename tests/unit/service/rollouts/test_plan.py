@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
+from rollout.plan import Figures, Limits, RolloutPlan
 from service.rollouts.rollout import limits_of, plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
 from service.tuning.gate import Cleared
 from service.tuning.round import RoundResult, leaves_of, run_round
 from settings.model import RolloutSettings
-from switches.rollout.plan import Figures, Limits, RolloutPlan
 from telemetry.topology import topology_from_json
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.watermark import Watermark

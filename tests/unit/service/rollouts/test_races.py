@@ -9,12 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.rollouts import manager, runner
-from service.rollouts.rollout import Freeze
-from settings.errors import UnavailableError
-from switches.rollout import machine
-from switches.rollout.plan import Figures
-from switches.rollout.state import (
+from rollout import machine
+from rollout.plan import Figures
+from rollout.state import (
     Applying,
     Approved,
     Event,
@@ -27,6 +24,10 @@ from switches.rollout.state import (
     Staged,
     encode,
 )
+from service.rollouts import manager, runner
+from service.rollouts.rollout import Freeze
+from settings.errors import UnavailableError
+from tests.unit.rollout.rollouts import NEW, OLD, change_of, plan
 from tests.unit.service.rollouts.world import (
     ALL_OLD,
     FOREIGN,
@@ -39,7 +40,6 @@ from tests.unit.service.rollouts.world import (
     until,
     world,
 )
-from tests.unit.switches.rollout.rollouts import NEW, OLD, change_of, plan
 from twin.watermark import Watermark
 
 

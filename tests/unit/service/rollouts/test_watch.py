@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rollout.plan import Figures
 from service.rollouts.watch import Mark, Watcher
-from switches.rollout.plan import Figures
 from tests.integration.service import EPOCH_NS, TOPOLOGY, Running, manual, report, running
 from tests.integration.service import Wanted as Service
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from rollout.plan import Figures, RolloutPlan
+from rollout.state import Event, RolloutState, decode
 from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
@@ -21,10 +23,8 @@ from store.database import Database
 from store.journal import Journal
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
-from switches.rollout.plan import Figures, RolloutPlan
-from switches.rollout.state import Event, RolloutState, decode
+from tests.unit.rollout.rollouts import GOOD, NEW, OLD, plan
 from tests.unit.service.making import making
-from tests.unit.switches.rollout.rollouts import GOOD, NEW, OLD, plan
 from twin.watermark import Watermark
 
 PATIENCE_S = 300.0

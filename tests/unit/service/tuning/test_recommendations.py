@@ -7,14 +7,14 @@ from itertools import count
 
 import pytest
 
+from rollout.plan import Limits, RolloutPlan
+from rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from service.documents.recommendation import recommendation_document
 from service.tuning.entry import Support
 from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError
 from switches.base import QueueWatermark, StagedChange
-from switches.rollout.plan import Limits, RolloutPlan
-from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from tests.unit.service.tuning.rounds import INCUMBENT, changing, keeping, store_in_memory
 from twin.search.recommendation import Verdict, VerdictKind
 from twin.watermark import Watermark

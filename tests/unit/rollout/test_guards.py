@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.rollout.plan import COUNTED_FACTOR, QUEUE_SLACK_BYTES, Figures, Limits, breaches
+from rollout.plan import COUNTED_FACTOR, QUEUE_SLACK_BYTES, Figures, Limits, breaches
 
 LIMITS = Limits(
     pause_share=0.01,

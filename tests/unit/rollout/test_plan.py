@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollout.plan import Figures, stages_of
 from switches.errors import SwitchError
-from switches.rollout.plan import Figures, stages_of
-from tests.unit.switches.rollout.rollouts import BEFORE, plan
+from tests.unit.rollout.rollouts import BEFORE, plan
 
 SWITCHES = ("spine1", "leaf2", "leaf1", "spine2")
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from switches.base import StagedChange
-from switches.rollout.plan import Figures, breaches
-from switches.rollout.state import (
+from rollout.plan import Figures, breaches
+from rollout.state import (
     Action,
     Applied,
     Apply,
@@ -46,6 +45,7 @@ from switches.rollout.state import (
     Watch,
     WentSilent,
 )
+from switches.base import StagedChange
 from twin.watermark import Watermark
 
 FIRST_RETRY_S = 0.5

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from switches.base import QueueWatermark, StagedChange
-from switches.rollout.machine import advance, begin
-from switches.rollout.plan import Figures, Limits, RolloutPlan
-from switches.rollout.state import (
+from rollout.machine import advance, begin
+from rollout.plan import Figures, Limits, RolloutPlan
+from rollout.state import (
     Applied,
     Applying,
     Approved,
@@ -25,6 +24,7 @@ from switches.rollout.state import (
     Step,
     Verified,
 )
+from switches.base import QueueWatermark, StagedChange
 from twin.watermark import Watermark
 
 OLD, NEW = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.05)

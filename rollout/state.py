@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from rollout.plan import Figures, RolloutPlan
 from switches.base import StagedChange
-from switches.rollout.plan import Figures, RolloutPlan
 from twin.watermark import Watermark
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from switches.rollout.machine import (
+from rollout.machine import (
     FIRST_RETRY_S,
     LONGEST_RETRY_S,
     advance,
@@ -15,7 +15,7 @@ from switches.rollout.machine import (
     replay,
     wanted,
 )
-from switches.rollout.state import (
+from rollout.state import (
     Applied,
     Apply,
     Applying,
@@ -46,7 +46,7 @@ from switches.rollout.state import (
     decode,
     encode,
 )
-from tests.unit.switches.rollout.rollouts import (
+from tests.unit.rollout.rollouts import (
     NEW,
     T0,
     after,
