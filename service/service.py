@@ -121,6 +121,9 @@ class Service:
             said="dcqcn" in settings.model_fields_set,
             metrics=self.metrics.nics,
             clock_s=clocks.monotonic_s,
+            writable=settings.push.enabled and settings.push.nics,
+            steps_at_once=settings.rollout.nic_at_once,
+            on_reading=lambda reading: self.rollouts.was_read(reading),
         )
         self.cabling = Cabling(
             devices,
@@ -174,6 +177,7 @@ class Service:
         )
         notifier = RolloutNotifier(
             fleet=self.fleet,
+            nics=self.nics,
             store=self.store,
             gate=self._gate,
             metrics=self.metrics,
@@ -183,11 +187,13 @@ class Service:
         )
         runner = Runner(
             self.fleet,
+            self.nics,
             self.persistence.journal,
             self._watcher,
             notifier,
             SteadyClock(lambda: clocks.wall_ns() / 1e9, clocks.monotonic_s),
             at_once=settings.rollout.at_once,
+            nic_at_once=settings.rollout.nic_at_once,
             measure_every_s=settings.rollout.measure_every_s,
         )
         self.rollouts = Rollouts(runner, keep=settings.tuning.keep)

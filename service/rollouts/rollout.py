@@ -11,10 +11,10 @@ from typing import Self
 
 from rollout.plan import Figures, Limits, RolloutPlan, stages_of
 from rollout.state import Action, Event, RolloutState
+from service.rollouts.devices import MemberReading
 from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
 from settings.model import RolloutSettings
-from switches.base import Reading
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 
@@ -39,10 +39,10 @@ class Freeze:
 
 @dataclass(slots=True)
 class Rollout:
-    """One rollout, its events and its running tasks, by switch or by kind of action.
+    """One rollout, its events and its running tasks, by member or by kind of action.
 
     ``events`` are those in the journal: repeated failures and measurements that change nothing are left out.
-    ``differing`` holds the last readings of switches that do not run what was set on them.
+    ``differing`` holds the last readings of members that do not run what was set on them.
     """
 
     state: RolloutState
@@ -50,7 +50,7 @@ class Rollout:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)
     under_way: dict[str | type[Action], asyncio.Task[None]] = field(default_factory=dict)
-    differing: dict[str, Reading] = field(default_factory=dict)
+    differing: dict[str, MemberReading] = field(default_factory=dict)
     driver: asyncio.Task[None] | None = None
     stalled: str | None = None
     mark: tuple[float, Mark] | None = None

@@ -15,6 +15,7 @@ from service.documents.round import RoundDocument, round_document
 from service.history.measured import Measured
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
+from switches.base import StagedChange
 from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark
@@ -176,8 +177,8 @@ class Entry:
                 diff=one.change.diff,
                 read_back=one.runs,
             )
-            for name, one in rollout.switches.items()
-            if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
+            for name, one in rollout.members.items()
+            if isinstance(one.change, StagedChange) and one.progress in (Progress.VERIFIED, Progress.SET)
         )
         status: Decision = "rolled_back" if back else self.status
         return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed)
