@@ -5,7 +5,8 @@ A plan is the first entry of its journal, as msgspec encodes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import msgspec
 
@@ -140,6 +141,23 @@ def stages_of(
     rest = [name for name in others if name not in first]
     batches = [tuple(rest[start : start + batch_size]) for start in range(0, len(rest), batch_size)]
     return (tuple(dict.fromkeys(first)), *batches)
+
+
+def host_stages_of(
+    classes: Mapping[str, str], *, unsure: Collection[str] = (), canary: int, batch_size: int
+) -> tuple[tuple[str, ...], ...]:
+    """A canary of so many hosts, then the others by name in batches; ``classes`` has the class of each.
+
+    The canary takes a host of each class in turn, those ``unsure`` to answer last.
+    """
+    by_class: dict[str, list[str]] = {}
+    for name in sorted(classes, key=lambda name: (name in unsure, name)):
+        by_class.setdefault(classes[name], []).append(name)
+    turns = zip_longest(*(by_class[name] for name in sorted(by_class)))
+    first = [name for turn in turns for name in turn if name is not None][:canary]
+    rest = sorted(classes.keys() - set(first))
+    batches = [tuple(rest[start : start + batch_size]) for start in range(0, len(rest), batch_size)]
+    return (tuple(first), *batches)
 
 
 def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) -> Iterator[str]:

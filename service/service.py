@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
@@ -39,6 +40,7 @@ from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
 from service.tuning.gate import PushGate
 from service.tuning.loop import TuningLoop
+from service.tuning.together import JointChanges
 from service.tuning.validity import Validity
 from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
@@ -252,6 +254,12 @@ class Service:
             store=self.store,
             rollouts=self.rollouts,
             gate=self._gate,
+            joint=JointChanges(
+                nics=self.nics,
+                fleet=self.fleet,
+                settings=settings.rollout,
+                max_step=settings.tuning.max_step or math.inf,
+            ),
             window=self.window,
             stale_after_s=settings.tuning.stale_after_s,
             events=self.events,

@@ -132,6 +132,16 @@ class NicPolling:
         """Whether a change of this host's NICs writes them."""
         return self._writable and host in self._made.adapters
 
+    def settable(self, host: str) -> bool:
+        """Whether its NICs may be set: not where it was read to have none that this service sets."""
+        reading = self._known[host].reading
+        return reading is None or any(nic.values for nic in reading.nics)
+
+    @property
+    def unmade(self) -> Mapping[str, SwitchError]:
+        """Hosts without an adapter, and why."""
+        return self._made.problems
+
     async def step(
         self, host: str, step: Callable[[NicAdapter], T], *, still: StillWanted = lambda: True
     ) -> T:
