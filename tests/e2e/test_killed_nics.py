@@ -198,12 +198,14 @@ class Cluster:
                 process.kill()
 
     def _let_scripts_end(self) -> None:
-        """A host finishes a script whose connection is lost: what it does then is not the next service's."""
-        assert self.sshd.process is not None
-        children = []
-        with suppress(psutil.NoSuchProcess):
-            children = psutil.Process(self.sshd.process.pid).children(recursive=True)
-        psutil.wait_procs(children, timeout=PATIENCE_S)
+        """A host finishes a script whose connection is lost; its shell is sshd's child no more then."""
+        shells = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if any(word.startswith(str(self.sshd.folder / "gpu")) for word in process.cmdline()):
+                    shells.append(process)
+        _, alive = psutil.wait_procs(shells, timeout=PATIENCE_S)
+        assert not alive, "a host's script does not end"
 
 
 @pytest.fixture(scope="module")
