@@ -44,6 +44,7 @@ COPY telemetry telemetry
 COPY twin twin
 COPY switches switches
 COPY nics nics
+COPY lossless lossless
 COPY rollout rollout
 COPY settings settings
 COPY store store

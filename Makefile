@@ -51,7 +51,7 @@ format: .venv/.stamp-dev ## format the code, with ruff's automatic fixes
 
 clean: ## remove the environment, caches and outputs
 	rm -rf .venv .tools web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist bench/out
-	find api bench cli lab nics rollout service settings store switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
+	find api bench cli lab lossless nics rollout service settings store switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp-%: $(installs)
 	@scripts/setup $*
