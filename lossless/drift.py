@@ -26,7 +26,7 @@ def drift(notes: Notes, fabric: Fabric) -> None:
             wanted = None
         _of_port(_Comparison(notes, switch, name, template.name), template, port, wanted)
     for host, reading in fabric.hosts.items():
-        template = fabric.templates.get(host)
+        template = fabric.host_templates.get(host)
         for nic in () if template is None else reading.nics:
             assert template is not None
             compared = _Comparison(notes, host, nic.nic, template.name)
@@ -67,7 +67,7 @@ def _of_port(compared: _Comparison, template: Template, port: LosslessPort, want
             runs = port.watermarks[one.queue] if known and one.queue is not None else None
             compared.said(f"the watermark {of}", str(runs or "off") if known else None, str(wanted))
         if template.headroom_bytes is not None:
-            compared.said(f"headroom {of}", _bytes(one.headroom_bytes), f"{template.headroom_bytes} B")
+            compared.said(f"the headroom {of}", _bytes(one.headroom_bytes), f"{template.headroom_bytes} B")
         if (threshold := _threshold(template.alpha, template.xoff_bytes)) is not None:
             compared.said(f"the XOFF threshold {of}", _threshold(one.alpha, one.xoff_bytes), threshold)
 

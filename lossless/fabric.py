@@ -27,8 +27,8 @@ class End(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """``switches`` and ``hosts`` are those that were read; ``classes`` has the NIC class of a host, and
-    ``templates`` the template of a switch or host, by name.
+    """``switches`` and ``hosts`` are those that were read; ``classes`` has the NIC class of each host,
+    ``templates`` and ``host_templates`` the template of each switch and host that has one.
     """
 
     switches: Mapping[str, LosslessReading]
@@ -36,6 +36,7 @@ class Fabric:
     hosts: Mapping[str, NicsReading] = field(default_factory=dict)
     classes: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, Template] = field(default_factory=dict)
+    host_templates: Mapping[str, Template] = field(default_factory=dict)
 
     @cached_property
     def ports(self) -> Mapping[tuple[str, str], LosslessPort]:

@@ -26,9 +26,3 @@ class Template:
     alpha: float | None = None
     headroom_bytes: int | None = None
     dcqcn: Values = field(default_factory=dict)
-
-    @property
-    def for_switches(self) -> bool:
-        """Whether it says anything of a switch."""
-        said = (self.pfc, self.watermark, self.xoff_bytes, self.alpha, self.headroom_bytes)
-        return bool(self.by_role) or any(one is not None for one in said)

@@ -27,6 +27,7 @@ class HostKeys(Part):
     sudo: bool | None = None
     timeout_s: float | None = Field(default=None, gt=0, le=600)
     sysfs: str | None = None
+    template: str | None = None
 
 
 class OneHostKeys(HostKeys):
