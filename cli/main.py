@@ -408,6 +408,20 @@ def nics(
     run(config, inventory, timeout_s=timeout, as_json=as_json)
 
 
+@app.command("check-fabric")
+def check_fabric(
+    config: Config = None,
+    inventory: Annotated[Path | None, unset(help="Inventory file; push.inventory of the settings.")] = None,
+    topology: Annotated[Path | None, unset(help="Topology file; fabric.topology of the settings.")] = None,
+    timeout: Annotated[float | None, unset(min=0.1, max=600.0, help="Seconds to wait for a device.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check PFC, ECN, buffers and NICs of the whole fabric, hop by hop; nothing is written."""
+    from cli.inventory.fabric import check_fabric as run
+
+    run(config, inventory, topology, timeout_s=timeout, as_json=as_json)
+
+
 @app.command()
 def topology(
     config: Config = None,

@@ -13,6 +13,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from lossless.report import RULES
 from service.documents.fabric import ConditionDocument
 from settings.sections import KINDS
 from telemetry.alarms import LEVELS, Level
@@ -241,6 +242,24 @@ class RecommendationMetrics:
         )
         for gauge, value in zip(self._gauges.values(), values, strict=True):
             gauge.set(math.nan if value is None else value)
+
+
+class LosslessMetrics:
+    """NaN until the fabric was checked."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._findings = Gauge(
+            "ecntwin_lossless_findings",
+            "Findings on PFC, ECN, buffers and NICs of the fabric, by the rule that is broken, as last read.",
+            ["rule"],
+            registry=registry,
+        )
+        for rule in RULES:
+            self._findings.labels(rule).set(math.nan)
+
+    def saw(self, findings: Mapping[str, int]) -> None:
+        for rule in RULES:
+            self._findings.labels(rule).set(findings.get(rule, 0))
 
 
 class NicMetrics:

@@ -32,6 +32,7 @@ from service.neighbours.cabling import Cabling
 from service.nics.hosts import make_nics
 from service.nics.polling import NicPolling
 from service.persistence import DeclaredTopology, Persistence, Restore
+from service.polling.lossless import LosslessCheck
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.runner import Runner, SteadyClock
@@ -48,6 +49,7 @@ from switches.registry import AdapterRegistry
 from telemetry.alarms import Level
 from telemetry.errors import WindowError
 from telemetry.neighbours.merge import Assumed
+from telemetry.topology import Topology
 from twin.search.problem import SearchSettings
 from twin.workers.pool import ReservedWorker, Workers
 
@@ -127,6 +129,16 @@ class Service:
             settings.telemetry.neighbours,
             Assumed(settings.telemetry.default_delay_us, settings.telemetry.default_rate_gbps),
             declared=lambda: self.window.declared,
+            wall_ns=clocks.wall_ns,
+        )
+        self.lossless = LosslessCheck(
+            inventory,
+            registry,
+            settings.telemetry.lossless,
+            nics=self.nics,
+            topology=self._topology_now,
+            busy=lambda: self.rollouts.active > 0,
+            metrics=self.metrics.lossless,
             wall_ns=clocks.wall_ns,
         )
         self.fleet = Fleet(
@@ -216,6 +228,7 @@ class Service:
                 ),
                 database=self.database_health,
                 cabling=self.cabling,
+                lossless_check=self.lossless,
                 lossless=lossless,
                 clocks=clocks,
             ),
@@ -303,6 +316,7 @@ class Service:
             self._run("restore", self._restore.retry())
         self._run("switches", self._poll_switches())
         self._run("neighbours", self.cabling.run_forever())
+        self._run("lossless", self.lossless.run_forever())
         self._run("validity", self.validity.run_forever())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())
@@ -396,6 +410,11 @@ class Service:
         """Makes adapters for the switches that reports show."""
         with suppress(WindowError):
             self.fleet.saw((await self.window.shown()).topology.switches)
+
+    async def _topology_now(self) -> Topology | None:
+        """As LLDP shows it where that is read, else as declared."""
+        cabled = await self.cabling.current()
+        return self.window.declared if cabled is None else cabled.merged.topology
 
     async def _poll_switches(self) -> None:
         while True:

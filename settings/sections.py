@@ -113,6 +113,9 @@ KINDS: Mapping[str, Kind] = {
         "Look at the neighbours of GET /v1/topology, then move the cable, or declare what is there: "
         "ecntwin topology writes the file.",
     ),
+    "lossless": Kind(
+        "yes", "Look at GET /v1/lossless: each finding says what to change; ecntwin check-fabric reads anew."
+    ),
     "unreachable": Kind("seconds", "Check the switch's management address, its service and its credentials."),
     "rollout_stalled": Kind(
         "yes", "Look at why it stands still (GET /v1/rollouts): mostly the journal's disk is full or away."
@@ -230,12 +233,20 @@ class NeighbourSettings(Section):
     at_once: int = Field(default=8, ge=1, le=256)
 
 
+class LosslessSettings(NeighbourSettings):
+    """The lossless configuration read from the switches of `push.inventory`, and checked hop by hop
+    ([lossless](../operate/lossless.md) lists platforms and rules), every ``every_s`` seconds, ``at_once``
+    switches at a time. Off unless ``read`` is true, as an account that sets watermarks need not see buffers.
+    """
+
+
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
 
 _IT_IS = Rule(warning=1.0, critical=None, hold_s=0.0, clear_s=0.0)
 _YES_OR_NO = {
     "cabling": _IT_IS,
     "drifted": _IT_IS,
+    "lossless": _IT_IS,
     "senders": _IT_IS,
     "untuned": _IT_IS,
     "rollout_stalled": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),

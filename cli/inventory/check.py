@@ -286,7 +286,7 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
     }
     made = make_adapters(devices, AdapterRegistry.with_installed(), clock_ns=time.time_ns)
-    _refuse(made.problems)
+    refuse(made.problems)
     try:
         answers = _asked(made.adapters, "reading switches", quiet=as_json)
     finally:
@@ -326,7 +326,7 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
     return replace(device, running=running, timeout_s=timeout_s or device.timeout_s)
 
 
-def _refuse(problems: Collection[object]) -> None:
+def refuse(problems: Collection[object]) -> None:
     """Ends the command where entries of the inventory cannot be used."""
     if problems:
         screen = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -368,7 +368,7 @@ def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None
         rule, remedy = "NICs are those of its hosts", "add hosts; docs/nics/connectx.md says how"
         raise InputError("nics", f"no hosts in {path.name}", rule, remedy)
     made = make_nics(hosts, clock_ns=time.time_ns)
-    _refuse(made.problems.values())
+    refuse(made.problems.values())
     try:
         answers = _asked(made.adapters, "reading hosts", quiet=as_json)
     finally:

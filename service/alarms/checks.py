@@ -18,6 +18,7 @@ from service.ingest.window_owner import WindowOwner
 from service.metrics import StorageMetrics
 from service.neighbours.cabling import Cabling
 from service.nics.polling import NicPolling
+from service.polling.lossless import LosslessCheck
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
 from service.udp.listener import UdpListener
@@ -168,6 +169,7 @@ class AlarmChecks:
     sources: TelemetrySources
     database: DatabaseHealth | None = None
     cabling: Cabling | None = None
+    lossless_check: LosslessCheck | None = None
     lossless: frozenset[int] | None
     clocks: Clocks
 
@@ -198,6 +200,7 @@ class AlarmChecks:
             self._of_sources(),
             () if self.database is None else self.database.findings(),
             () if self.cabling is None else await self._of_cabling(self.cabling),
+            () if self.lossless_check is None else self.lossless_check.findings(),
         ):
             result.findings.extend(_collected(findings))
         if result.silent:

@@ -1,7 +1,7 @@
 """Buffers and cables of a SONiC switch, as rows of its redis.
 
-Tables, names and fields are those that buffermgrd writes (sonic-swss e6b0c5b, ``cfgmgr/buffermgr.cpp``): profile and
-priority groups in CONFIG_DB, and their copy in APPL_DB. The sizes are round numbers of no device.
+Tables, names and fields are those that buffermgrd writes (sonic-swss e6b0c5b, ``cfgmgr/buffermgr.cpp``):
+profile and priority groups in CONFIG_DB, and their copy in APPL_DB. The sizes are round numbers of no device.
 """
 
 from __future__ import annotations

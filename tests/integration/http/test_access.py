@@ -34,6 +34,7 @@ CALLS = {
     ("GET", "/v1/state/queues"): "read",
     ("GET", "/v1/fabric"): "read",
     ("GET", "/v1/nics"): "read",
+    ("GET", "/v1/lossless"): "read",
     ("GET", "/v1/fabric/x"): "read",
     ("GET", "/v1/switches"): "read",
     ("GET", "/v1/switches/x"): "read",
