@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import httpx
@@ -16,6 +17,7 @@ import msgspec
 
 from switches.adapter import check_undo_allowed, name_of, policies_of
 from switches.base import Capabilities, StagedChange
+from switches.cli.eos_lossless import COMMANDS, eos_ports
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
 from switches.errors import (
@@ -26,6 +28,7 @@ from switches.errors import (
     RefusedError,
     unreadable,
 )
+from switches.lossless.reading import LosslessReading
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"not authori[sz]ed|authori[sz]ation denied|permission denied|privilege", re.IGNORECASE)
@@ -165,6 +168,11 @@ class EosAdapter(WredLineAdapter):
             undo="the commit is aborted, or the old lines are written in a new session",
             read_back="the running configuration",
         )
+
+    def read_lossless(self) -> LosslessReading:
+        running = sections(self._session.text(COMMANDS))
+        ports = eos_ports(running, partial(self._spot, ()), self._device.wants)
+        return LosslessReading(self.switch, self._clock_ns(), ports)
 
     def _make(self, change: StagedChange, spots: list[Spot]) -> None:
         if self._discard(change):
