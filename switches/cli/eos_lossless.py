@@ -2,9 +2,9 @@
 
 Lines: templates of aristanetworks/avd (``qos-profiles.j2``, ``priority-flow-control.j2``, ``qos.j2``).
 Defaults, which are not shown, as guides for EOS 4.36 quote its manual: a traffic class has the transmit queue
-of its number; DSCP 0 to 7 are class 1, 8 to 15 class 0, each eight after that the next class; routed ports trust
-DSCP; a queue does not mark. A PFC priority is taken to be the class of its number, as EOS maps 2 to 7. PFC
-thresholds, headroom and cables are the platform's own, and not read.
+of its number; DSCP 0 to 7 are class 1, 8 to 15 class 0, each eight after that the next class; routed ports
+trust DSCP; a queue does not mark. A PFC priority is taken to be the class of its number, as EOS maps 2 to 7.
+PFC thresholds, headroom and cables are the platform's own, and not read.
 """
 
 from __future__ import annotations
