@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -59,24 +60,37 @@ class Fabric:
             if ends[0] is not None and ends[1] is not None:
                 yield ends[0], ends[1]
 
-    def ports_of_host(self, host: str, nic: str) -> list[LosslessPort]:
-        """The switch ports at that NIC of a host: where links do not name it, at any; without a link, all."""
-        found: list[tuple[str | None, LosslessPort]] = []
+    def lossless_at(self, host: str, nic: str) -> frozenset[int]:
+        """The priorities with PFC at the switch ports of that NIC: where links do not name it, of any of its
+        host's, and without a link of all switches.
+        """
+        at_host = self._at_host.get(host, {})
+        ports = at_host.get(nic) or [port for ports in at_host.values() for port in ports]
+        return _pfc_of(ports) if ports else self._lossless
+
+    @cached_property
+    def _lossless(self) -> frozenset[int]:
+        return _pfc_of(self.ports.values())
+
+    @cached_property
+    def _at_host(self) -> Mapping[str, Mapping[str, list[LosslessPort]]]:
+        """The ports that are cabled to each node, by its own port or NIC (empty: the link names none)."""
+        found: defaultdict[str, defaultdict[str, list[LosslessPort]]] = defaultdict(lambda: defaultdict(list))
         for link in () if self.topology is None else self.topology.links:
-            (a, a_port), (b, b_port) = _ends(link)
-            for own, own_port, far, far_port in ((a, a_port, b, b_port), (b, b_port, a, a_port)):
-                port = self.ports.get((far, far_port or ""))
-                if own == host and port is not None:
-                    found.append((own_port, port))
-        if not found:
-            return list(self.ports.values())
-        own_links = [port for name, port in found if name == nic]
-        return own_links or [port for _, port in found]
+            for (node, own), far in (_ends(link), _ends(link)[::-1]):
+                port = self.ports.get((far[0], far[1] or ""))
+                if port is not None:
+                    found[node][own or ""].append(port)
+        return found
 
     def _end(self, switch: str, name: str | None) -> End | None:
         if switch not in self.switches or name is None:
             return None
         return End(switch, name, self.ports.get((switch, name)))
+
+
+def _pfc_of(ports: Iterable[LosslessPort]) -> frozenset[int]:
+    return frozenset[int]().union(*(port.pfc for port in ports))
 
 
 def _ends(link: Link) -> tuple[tuple[str, str | None], tuple[str, str | None]]:

@@ -172,14 +172,13 @@ def _nics(notes: Notes, fabric: Fabric) -> None:
     for host, reading in fabric.hosts.items():
         for nic in reading.nics:
             of_class[fabric.classes.get(host, "")].append((host, nic))
-            _nic_priority(notes, host, nic, fabric.ports_of_host(host, nic.nic))
+            _nic_priority(notes, host, nic, fabric.lossless_at(host, nic.nic))
     for name, nics in of_class.items():
         _unequal_nics(notes, f"NICs of class {name}" if name else "NICs", nics)
 
 
-def _nic_priority(notes: Notes, host: str, nic: NicReading, ports: Iterable[LosslessPort]) -> None:
+def _nic_priority(notes: Notes, host: str, nic: NicReading, lossless: frozenset[int]) -> None:
     rule = "nic_priority"
-    lossless = frozenset[int]().union(*(port.pfc for port in ports))
     for does, on in (("reacts to CNPs", nic.reacts), ("sends CNPs", nic.notifies)):
         if on is None:
             notes.unknown(rule, host, nic.nic, f"on which priorities it {does} is")

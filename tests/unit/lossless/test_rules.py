@@ -15,6 +15,7 @@ from tests.unit.lossless.fabrics import (
     NIC,
     PORT,
     PRIORITY,
+    TOPOLOGY,
     fabric,
     faults,
     reading_of,
@@ -39,6 +40,8 @@ def test_pfc_without_ecn() -> None:
 
 
 def test_pfc_on_one_side_of_a_cable_is_told_at_the_side_that_lacks_it() -> None:
+    other = the_fault(fabric({("spine1", "Ethernet0"): replace(PORT, priorities=())}))
+    assert other.where == "spine1 Ethernet0 (to leaf1 Ethernet1)"
     found = the_fault(fabric({UP: replace(PORT, priorities=())}))
     assert (found.rule, found.node) == ("pfc_one_side", "leaf1")
     assert found.where == "leaf1 Ethernet1 (to spine1 Ethernet0)"
@@ -117,6 +120,24 @@ def test_a_nic_is_compared_with_the_port_that_it_is_at() -> None:
     assert check(fabric(every, nics={"h0": replace(NIC, reacts=())})).faults == ()
     unnamed = fabric(every, nics={"h0": replace(NIC, reacts=())}, topology=None)
     assert [one.rule for one in check(unnamed).faults] == ["nic_priority"]
+
+
+def test_the_link_says_which_nic_is_at_which_port() -> None:
+    links = tuple(replace(one, a_port="ens1") if one.a == "h0" else one for one in TOPOLOGY.links)
+    second = replace(TOPOLOGY.links[0], a_port="ens2", b_port="Ethernet9")
+    topology = replace(TOPOLOGY, links=(*links, second))
+    both = Reading("h0", 0, (replace(NIC, reacts=(4,)), replace(NIC, nic="ens2", reacts=(4,))))
+    switches = dict(fabric().switches) | {
+        "leaf1": reading_of(
+            "leaf1", {"Ethernet0": PORT, "Ethernet1": PORT, "Ethernet9": with_priority(priority=4)}
+        )
+    }
+    found = check(fabric(switches=switches, topology=topology, hosts={"h0": both})).faults
+    assert [(one.rule, one.where) for one in found] == [
+        ("nic_priority", "h0 ens1"),
+        ("nic_priority", "h0 ens2"),
+    ]
+    assert found[1].found == "it sends CNPs on 3, and the switches keep 4 lossless"
 
 
 def test_cnps_in_a_queue_that_is_not_strict() -> None:
