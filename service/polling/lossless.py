@@ -117,7 +117,6 @@ class LosslessCheck:
         busy: Callable[[], bool],
         metrics: LosslessMetrics,
         wall_ns: Callable[[], int],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._inventory = inventory
         self._devices = {} if inventory is None else inventory.devices()
@@ -129,7 +128,8 @@ class LosslessCheck:
         self._metrics = metrics
         self._wall_ns = wall_ns
         self._alarms = OnePerNode("lossless", self._devices, "breaks no rule of a lossless fabric any more")
-        self._repeated = Repeated("lossless configuration", settings.every_s, sleep)
+        self._repeated = Repeated("lossless configuration", settings.every_s, asyncio.sleep)
+        self._said: Mapping[str, list[str]] = {}
         self.last: Checked | None = None
 
     async def run_forever(self) -> None:
@@ -146,10 +146,15 @@ class LosslessCheck:
         self._metrics.saw(Counter(one.rule for one in self.last.report.faults))
 
     def findings(self) -> Iterator[Finding]:
-        """One for each switch or host with faults, and for those whose faults are gone."""
+        """One for each switch or host with faults, and for those whose faults are gone: not for one that was
+        not read.
+        """
         of: defaultdict[str, list[str]] = defaultdict(list)
-        for one in () if self.last is None else self.last.report.faults:
-            of[one.node].append(one.sentence)
+        if self.last is not None:
+            for one in self.last.report.faults:
+                of[one.node].append(one.sentence)
+            of |= {node: said for node, said in self._said.items() if node in self.last.unread}
+        self._said = of
         return self._alarms.findings(of)
 
     def _checked(self, topology: Topology | None) -> Checked:

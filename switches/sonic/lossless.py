@@ -10,7 +10,7 @@ reserved below the threshold; where the pool has an ``xoff``, a shared headroom,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from switches.errors import CapabilityError
 from switches.lossless.reading import LosslessPort, LosslessPriority, dynamic_xoff_bytes
@@ -76,7 +76,7 @@ class _Found:
         return LosslessPort(
             port=name,
             priorities=tuple(self._priority(name, one, queue_of_priority.get(one)) for one in enabled),
-            watermarks=dict(self._watermarks(queues)),
+            watermarks=self._watermarks(queues),
             strict={number: one["type"] == "STRICT" for number, one in schedulers.items() if "type" in one},
             queue_of_dscp={dscp: queue_of_tc[tc] for dscp, tc in dscps.items() if tc in queue_of_tc},
             rate_gbps=None if speed_mbit is None else speed_mbit / 1000,
@@ -106,13 +106,17 @@ class _Found:
             headroom_bytes=headroom_bytes,
         )
 
-    def _watermarks(self, queues: Mapping[int, Mapping[str, str]]) -> Iterator[tuple[int, Watermark | None]]:
+    def _watermarks(self, queues: Mapping[int, Mapping[str, str]]) -> dict[int, Watermark | None]:
+        """By queue; one without a row does not mark, but on a chassis, whose rows name system ports."""
+        of_chassis = any("|" in port for port, _ in self._queues)
+        found: dict[int, Watermark | None] = {} if of_chassis else dict.fromkeys(range(8))
         for number, row in queues.items():
             name = profile_named(row.get(FIELD))
-            if name is None:
-                yield number, None
-            elif name in self._marks:
-                yield number, self._marks[name]
+            if name is not None and name not in self._marks:
+                found.pop(number, None)
+            else:
+                found[number] = None if name is None else self._marks[name]
+        return found
 
     def _named(self, table: str, reference: str | None) -> Mapping[str, str]:
         return self._config.get(table, {}).get(_name(reference), {})

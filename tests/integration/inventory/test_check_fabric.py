@@ -288,6 +288,21 @@ async def test_findings_are_an_answer_an_alarm_a_switch_and_a_metric(
 
 
 @pytest.mark.anyio
+async def test_an_alarm_stays_while_its_switch_cannot_be_read(here: Running, switches: Switches) -> None:
+    switches.lay(spine1=small_headroom)
+    await here.service.lossless.read()
+    (before,) = await alarms(here)
+    switches.servers["spine1"].close()
+    await here.service.lossless.read()
+    assert [one["node"] for one in (await shown(here))["unread"]] == ["spine1"]
+    assert [one["sentence"] for one in await alarms(here)] == [before["sentence"]]
+    switches.servers["spine1"].restart()
+    switches.lay()
+    await here.service.lossless.read()
+    assert await alarms(here) == []
+
+
+@pytest.mark.anyio
 async def test_nothing_is_read_during_a_rollout(here: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(here.service.rollouts), "active", property(lambda rollouts: 1))
     await here.service.lossless.read()

@@ -56,7 +56,7 @@ def test_every_part_of_a_port_is_read(sound: SonicSwitch, adapter: MakeAdapter) 
     port = reading.ports[0]
     assert port.priorities == (SOUND,)
     assert (port.rate_gbps, port.mtu_bytes, port.cable_m) == (100.0, 9100, 5)
-    assert port.watermarks == {0: None, 1: None, 2: None, 3: AZURE, 4: AZURE, 5: None, 6: None}
+    assert port.watermarks == {**dict.fromkeys(range(8)), 3: AZURE, 4: AZURE}
     assert port.strict == {0: False, 1: False, 2: False, 3: False, 4: False, 5: False, 6: True}
     assert port.queue_of_dscp == {3: 3, 4: 4, 46: 5, 48: 6}
 
@@ -115,7 +115,16 @@ def test_a_port_without_maps_and_numbers_is_known_as_far_as_it_goes() -> None:
         "WRED_PROFILE": {"odd": {"wred_green_enable": "true", "ecn": "ecn_all", "green_max_threshold": "x"}},
     }
     (port,) = sonic_ports(config, {}, lambda port: True)
-    assert port == LosslessPort(port="Ethernet0", priorities=(LosslessPriority(priority=3),))
+    known = dict.fromkeys(queue for queue in range(8) if queue not in (3, 4))
+    assert port == LosslessPort(
+        port="Ethernet0", priorities=(LosslessPriority(priority=3),), watermarks=known
+    )
+
+
+def test_queues_of_a_chassis_are_named_otherwise_and_not_known() -> None:
+    config = {"PORT": {"Ethernet0": {}}, "QUEUE": {"host|asic0|Ethernet0|3": {}}}
+    (port,) = sonic_ports(config, {}, lambda port: True)
+    assert port.watermarks == {}
 
 
 def test_the_queue_of_a_priority_follows_the_traffic_class_where_no_map_names_it() -> None:
