@@ -33,7 +33,10 @@ class ReplayEngine:
         self._step_s = step_s
 
     def predict(self, scenario: Scenario, watermarks: Sequence[Setting], *, seed: int) -> list[Prediction]:
-        """One prediction per watermark, all with common random numbers."""
+        """One prediction per watermark, all with common random numbers.
+
+        Raises ``ScenarioError`` for senders other than DCQCN.
+        """
         run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
         return [run.predict(watermark, seed) for watermark in watermarks]
 
@@ -82,6 +85,7 @@ class _Run:
     """A scenario's tables and working arrays, reused for each candidate."""
 
     def __init__(self, scenario: Scenario, step_s: float, group_of: Mapping[int, int] | None = None) -> None:
+        scenario.check_dcqcn(ReplayEngine.name)
         self.scenario = scenario
         self.tables = compile_tables(scenario, step_s, group_of)
         self.params = compile_params(scenario.dcqcn, step_s)
