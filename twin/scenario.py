@@ -201,19 +201,27 @@ class Scenario(FabricSizes):
 
     @cached_property
     def sending(self) -> Mapping[str, RttSender]:
-        """Those of ``senders`` that send a flow."""
+        """Those of ``senders`` that send a flow: hosts that a watermark does not reach."""
         hosts = set(self.flows.src)
         return {host: sender for host, sender in self.senders.items() if host in hosts}
+
+    @property
+    def unmarked(self) -> bool:
+        """Whether no host that sends runs DCQCN, so that no watermark changes anything."""
+        return len(self.sending) == len(set(self.flows.src))
+
+    @property
+    def sending_text(self) -> str:
+        """Such as ``rl-cc on 12 of 16 hosts that send``."""
+        names = ", ".join(sorted({sender.name for sender in self.sending.values()}))
+        return f"{names} on {len(self.sending)} of {len(set(self.flows.src))} hosts that send"
 
     def check_dcqcn(self, engine: str) -> None:
         """Raises ``ScenarioError`` where a host that sends runs something else than DCQCN."""
         if self.sending:
-            names = sorted({sender.name for sender in self.sending.values()})
-            received = (
-                f"{', '.join(names)} on {len(self.sending)} of {len(set(self.flows.src))} hosts that send"
-            )
             rule = f"the {engine} engine models DCQCN alone"
-            raise ScenarioError(f"scenario {self.name!r} senders", received, rule, "take the packet engine")
+            remedy = "take the packet engine"
+            raise ScenarioError(f"scenario {self.name!r} senders", self.sending_text, rule, remedy)
 
     @cached_property
     def flow_wire_bytes(self) -> NDArray[np.float64]:

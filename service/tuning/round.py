@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -28,6 +28,7 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
+from twin.senders.rtt import RttSender
 from twin.units import duration_text, percent_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
@@ -38,7 +39,8 @@ RESIDUAL_LIMIT = GateSettings().residual_limit
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
     """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen; ``monitored``
-    indexes the topology's ports whose queues are pooled, None: the bottlenecks seen.
+    indexes the topology's ports whose queues are pooled, None: the bottlenecks seen. ``senders``: hosts, of
+    any fabric, that do not run ``dcqcn``.
     """
 
     dcqcn: DcqcnParams
@@ -47,6 +49,10 @@ class Fabric:
     buffer_bytes: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = FabricSizes.buffer_bytes
     pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
     monitored: tuple[int, ...] | None = None
+    senders: Mapping[str, RttSender] = field(default_factory=dict)
+
+    def senders_of(self, topology: Topology) -> Mapping[str, RttSender]:
+        return {host.name: self.senders[host.name] for host in topology.hosts if host.name in self.senders}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,21 +191,22 @@ def run_round(
         if moments is None or found.failure is not None
         else moments.to_judge(found.scenario, extent, state)
     )
-    newest, *earlier = (_with_senders(one, ask.fabric.dcqcn) for one in judged.moments)
+    senders = ask.fabric.dcqcn, ask.fabric.senders_of(state.topology)
+    newest, *earlier = (_with_senders(one, *senders) for one in judged.moments)
     problem = TuningProblem(
         scenario=newest,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
         earlier=tuple(earlier),
-        long=tuple(_with_senders(one, ask.fabric.dcqcn) for one in judged.long),
+        long=tuple(_with_senders(one, *senders) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
         notes=(*found.notes, *_waiting_note(waiting), *mixed, *ask.notes),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
     search = ask.search
     if found.failure is not None:  # only the incumbent's figures are needed: nothing else will be recommended
-        search = replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
+        search = search.for_the_incumbent_alone()
     enter("propose")
     answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
     paths = None
@@ -227,9 +234,10 @@ def run_round(
     )
 
 
-def _with_senders(scenario: Scenario, dcqcn: DcqcnParams) -> Scenario:
+def _with_senders(scenario: Scenario, dcqcn: DcqcnParams, senders: Mapping[str, RttSender]) -> Scenario:
     """A moment that was kept may be of before the senders changed."""
-    return scenario if scenario.dcqcn == dcqcn else replace(scenario, dcqcn=dcqcn)
+    same = scenario.dcqcn == dcqcn and scenario.senders == senders
+    return scenario if same else replace(scenario, dcqcn=dcqcn, senders=senders)
 
 
 def _mixed_note(switches: Collection[str], running: Watermark, incumbent: IncumbentOf) -> tuple[str, ...]:
@@ -266,7 +274,7 @@ def scenario_of(
     ``begin_s``: begins then instead, in seconds after the window's start. Large messages of the ``chains``
     wait for one another. Raises ``ScenarioError`` without traffic to replay.
     """
-    return scenario_from_state(
+    found = scenario_from_state(
         state,
         fabric.dcqcn,
         mtu_payload_bytes=_payload_bytes(state, fabric),
@@ -277,6 +285,7 @@ def scenario_of(
         begin_s=replayed_from_s(state, replay_s) if begin_s is None else begin_s,
         chains=chains,
     )
+    return replace(found, senders=fabric.senders_of(state.topology)) if fabric.senders else found
 
 
 def rebuilt(
@@ -302,14 +311,21 @@ def rebuilt(
     if short:
         begin_s = state.duration_s - most_s
     chains = chains_of(state.arrivals, state.topology.nic_bytes_per_s)
+    unmodelled = not fabric.senders_of(state.topology).keys().isdisjoint(state.arrivals.src_host)
     found = calibrated(
         state,
-        incumbent,
+        None if unmodelled else incumbent,
         lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s, chains=chains), goes_on=live),
         since_s=begin_s,
         packet_bytes=packet_bytes,
         limit=limit,
     )
+    if unmodelled and incumbent is not None:
+        why = (
+            f"{found.scenario.sending_text} act on round-trip times. What reports leave open is fitted by an "
+            "engine that models DCQCN alone; ecntwin tune takes a scenario of such a fleet."
+        )
+        found = replace(found, failure=why)
     return replace(found, notes=(*found.notes, _short_note(most_s, budget_s))) if short else found
 
 

@@ -122,6 +122,12 @@ def judge(
 
     ``n_tried`` counts those dropped early too; ``unlike`` says why the scenario is not like the network.
     """
+    if scenario.unmarked:
+        return Verdict(
+            VerdictKind.NO_EFFECT,
+            f"No watermark has an effect here: senders act on round-trip times, not on ECN "
+            f"({scenario.sending_text}).",
+        )
     if unlike is not None:
         return Verdict(VerdictKind.UNCALIBRATED, f"No recommendation: {unlike}")
     rows = [one for one in predictions if one.status is SolveStatus.OK]

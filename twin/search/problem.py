@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
@@ -159,6 +159,10 @@ class SearchSettings:
             raise ParameterError(
                 "search fractions", str(self.fractions), "they rise from above 0 to 1", "give such as 0.4, 1"
             )
+
+    def for_the_incumbent_alone(self) -> SearchSettings:
+        """As few runs as give the incumbent's figures, where nothing else will be recommended."""
+        return replace(self, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
 
 
 def persistent_share(scenario: Scenario) -> float | None:

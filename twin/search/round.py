@@ -68,6 +68,7 @@ def tune(
     if seed < 0:
         raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
     report = progress or (lambda _: None)
+    problem, settings = _by_senders(problem, settings)
     with shipped(problem.moments) as files:
         looks, slices, incumbent = look(
             problem.moments,
@@ -110,6 +111,20 @@ def tune(
                 progress=lambda stage, done, total: report(Progress(stage, done, total)),
             )
             return replace(answer, co_tuning=together)
+
+
+def _by_senders(problem: TuningProblem, settings: SearchSettings) -> tuple[TuningProblem, SearchSettings]:
+    """The packet engine alone where a host sends by something else than DCQCN."""
+    if not any(scenario.sending for scenario in problem.moments):
+        return problem, settings
+    settings = replace(settings, engine="packet", second_engine=None, what=("watermark",))
+    if problem.scenario.unmarked:  # the incumbent's figures say all there is to say
+        return problem, settings.for_the_incumbent_alone()
+    note = (
+        f"The packet engine ran every candidate, without a second opinion: {problem.scenario.sending_text} "
+        "act on round-trip times, which only it models."
+    )
+    return replace(problem, notes=(*problem.notes, note)), settings
 
 
 def engine_seeds(seed: int, count: int) -> tuple[int, ...]:
