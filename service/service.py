@@ -115,6 +115,7 @@ class Service:
         )
         self.window, self.counters = self.pipeline.window, self.pipeline.counters
         hosts = {} if inventory is None else inventory.hosts()
+        self._senders = {} if inventory is None else inventory.senders()
         self.nics = NicPolling(
             hosts,
             make_nics(hosts, clock_ns=clocks.wall_ns),
@@ -252,7 +253,8 @@ class Service:
     def _make_tuning(self, given: Workers | None, search: SearchSettings | None) -> None:
         """Creates rounds, approvals and what-if requests."""
         settings, clocks = self.settings, self._clocks
-        ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
+        ask = ask_of(settings)
+        ask = replace(ask, fabric=replace(ask.fabric, senders=self._senders), search=search or ask.search)
         workers = given or search_workers(settings.search)
         self.validity = Validity(
             fleet=self.fleet,

@@ -11,6 +11,9 @@ from pydantic import Field
 from nics.host import SSH_PORT, Host
 from settings.errors import SettingsError
 from settings.inventory_keys import NamedSecret, Part, Place, beside, layer_named, merged, said_in, secret_of
+from twin.errors import ScenarioError
+from twin.senders.artefact import DCQCN, sender_named
+from twin.senders.rtt import RttSender
 
 
 class HostKeys(Part):
@@ -28,6 +31,7 @@ class HostKeys(Part):
     timeout_s: float | None = Field(default=None, gt=0, le=600)
     sysfs: str | None = None
     template: str | None = None
+    sender: str | None = None
 
 
 class OneHostKeys(HostKeys):
@@ -47,10 +51,15 @@ def hosts_said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, 
 
 
 def hosts_of(said: Iterable[tuple[str, str, OneHostKeys]], folder: Path) -> Mapping[str, Host]:
-    """Raises ``SettingsError`` for a host without a platform, or at another's address."""
+    """Those whose NICs are read: all that send by DCQCN.
+
+    Raises ``SettingsError`` for one without a platform, or at another's address.
+    """
     hosts: dict[str, Host] = {}
     places: dict[tuple[str, int], str] = {}
     for name, where, keys in said:
+        if _sender(where, keys) is not None:
+            continue
         if keys.platform is None:
             rule = "a host names the platform of its NICs"
             raise SettingsError(f"{where}.platform", None, rule, "add it, such as connectx")
@@ -75,3 +84,16 @@ def hosts_of(said: Iterable[tuple[str, str, OneHostKeys]], folder: Path) -> Mapp
             )
         hosts[name] = host
     return hosts
+
+
+def senders_of(said: Iterable[tuple[str, str, OneHostKeys]]) -> Mapping[str, RttSender]:
+    """The hosts that do not send by DCQCN; raises ``SettingsError`` for an unknown sender."""
+    found = {name: _sender(where, keys) for name, where, keys in said}
+    return {name: sender for name, sender in found.items() if sender is not None}
+
+
+def _sender(where: str, keys: OneHostKeys) -> RttSender | None:
+    try:
+        return sender_named(keys.sender or DCQCN, where=f"{where}.sender")
+    except ScenarioError as error:
+        raise SettingsError(error.where, error.received, error.rule, error.remedy) from error

@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails
 from lossless.templates import Template
 from nics.host import Host
 from settings.errors import SettingsError
-from settings.hosts import HostKeys, OneHostKeys, hosts_of, hosts_said
+from settings.hosts import HostKeys, OneHostKeys, hosts_of, hosts_said, senders_of
 from settings.inventory_keys import (
     SECRETS,
     SECRETS_RULE,
@@ -45,6 +45,7 @@ from settings.validation import HIDDEN, Mistake, dotted, in_order, mistake
 from switches.device import Device, Tls, UnitProfile
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
+from twin.senders.rtt import RttSender
 
 _MOST_ID = 2**32 - 2  # all ones means "not available" in the INT specification
 
@@ -257,6 +258,10 @@ class Inventory:
         Raises ``SettingsError``. ``check_hosts`` checks what adapters need.
         """
         return hosts_of(self.host_keys, self.folder)
+
+    def senders(self) -> Mapping[str, RttSender]:
+        """The hosts, by name, that do not send by DCQCN. Raises ``SettingsError``."""
+        return senders_of(self.host_keys)
 
     def reporting(self, default: IntUnitProfile | None = None) -> Devices:
         """INT reporting of the switches; ``default`` are the units of other devices.

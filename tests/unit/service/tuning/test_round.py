@@ -27,6 +27,7 @@ from twin.dcqcn import PAPER
 from twin.search.looks import calibration_s
 from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation, VerdictKind
+from twin.senders.artefact import SWIFT
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers
 
@@ -83,6 +84,19 @@ def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
     live = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers(), moments=moments)
     assert live.scenario.goes_on
     assert not SCENARIO.goes_on
+
+
+def test_senders_of_the_inventory_reach_the_round() -> None:
+    hosts = [host.name for host in STATE.topology.hosts]
+    every = replace(ask(0.0), fabric=replace(ask(0.0).fabric, senders=dict.fromkeys([*hosts, "h99"], SWIFT)))
+    answer = run_round(STATE, every, lambda _: INCUMBENT, workers=InProcessWorkers()).recommendation
+    assert answer.verdict.kind is VerdictKind.NO_EFFECT
+    assert "(swift on 3 of 3 hosts that send)" in answer.verdict.sentence
+    one = replace(every, fabric=replace(every.fabric, senders={"h1": SWIFT}))
+    answer = run_round(STATE, one, lambda _: INCUMBENT, workers=InProcessWorkers()).recommendation
+    assert answer.verdict.kind is VerdictKind.UNCALIBRATED
+    assert "swift on 1 of 3 hosts that send act on round-trip times" in answer.verdict.sentence
+    assert answer.watermark == INCUMBENT
 
 
 def with_idle_hosts(seen: NetworkState, count: int) -> NetworkState:
