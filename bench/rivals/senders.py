@@ -108,7 +108,7 @@ def _figures(
         weights.append(now.goodput_bytes_per_s)
     gain = joined_over_moments(gains, weights, len(gains))
     yield gain_text(gain.value, gain.noise) if after is not before else "0"
-    for size_class, figure in (("mouse", "p99"), ("elephant", "mean")):
+    for size_class, figure in (("mice", "p99"), ("elephant", "mean")):
         known = [getattr(one.slowdown[size_class], figure) for one in after if size_class in one.slowdown]
         yield f"{np.mean(known):.1f}" if known else ""
     yield f"{np.mean([one.goodput_bytes_per_s for one in after]) * 8e-9:.1f}"
