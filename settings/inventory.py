@@ -257,7 +257,7 @@ class Inventory:
 
         Raises ``SettingsError``. ``check_hosts`` checks what adapters need.
         """
-        return hosts_of(self.host_keys, self.folder)
+        return hosts_of(self.host_keys, self.folder, {name for name, _, _ in self.switches})
 
     def senders(self) -> Mapping[str, RttSender]:
         """The hosts, by name, that do not send by DCQCN. Raises ``SettingsError``."""
