@@ -65,9 +65,13 @@ def watermark_diff(
 
 
 def _label(queues: Sequence[QueueWatermark]) -> str:
-    named = ", ".join(f"{queue.port}/{queue.queue}" for queue in queues[:_MOST_PORTS])
-    more = len(queues) - _MOST_PORTS
-    return f"{named} and {more} more" if more > 0 else named
+    return shortened([f"{queue.port}/{queue.queue}" for queue in queues])
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = len(names) - _MOST_PORTS
+    return ", ".join(names[:_MOST_PORTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _lines(watermark: Watermark | None) -> list[str]:

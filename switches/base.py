@@ -24,7 +24,8 @@ class Capabilities:
     """``writes`` False: it records and never sets a device. ``per`` is the object that holds a watermark on
     the platform; ``units`` how it is written there. ``atomic``: all three values change at one moment.
     ``dead_man``: a change that is not confirmed undoes itself. ``undo`` and ``read_back`` describe in a
-    phrase how a change is taken back, and the source of a reading.
+    phrase how a change is taken back, and the source of a reading. ``one_for_all`` says why ports of a role
+    cannot run a watermark of their own; empty: they can.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Capabilities:
     dead_man: bool = False
     undo: str = "the old values are written again"
     read_back: str = "what runs"
+    one_for_all: str = "its adapter sets one watermark for all ports of a switch"
 
 
 @dataclass(frozen=True, slots=True)
