@@ -6,14 +6,11 @@ to it. The policy they had is never edited: binding them to it again takes the c
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import TypeAlias
 
-from switches.adapter import PREFIX
+from switches.adapter import own_name, own_prefix
 
 Section: TypeAlias = "dict[str, Section]"
 Line: TypeAlias = "tuple[tuple[str, ...], str]"
@@ -47,11 +44,9 @@ class Policies:
         """The name of the policy of these ports of a role alone in place of ``policy``: the same where it is
         theirs alone already.
         """
-        prefix = _prefix(role)
-        if policy.startswith(prefix) and policy != self.usual and self.users(policy) <= ports:
+        if policy.startswith(own_prefix(role)) and policy != self.usual and self.users(policy) <= ports:
             return policy
-        names = (prefix + hashlib.sha256(f"{policy} {number}".encode()).hexdigest()[:4] for number in count())
-        return next(name for name in names if self.users(name) <= ports)
+        return own_name(role, policy, lambda name: self.users(name) <= ports)
 
     def copied(self, policy: str, own: str) -> Iterator[Line]:
         """The lines that make ``own`` a copy, and nothing but a copy, of ``policy``."""
@@ -76,12 +71,8 @@ class Policies:
         """The lines that remove the role's own policies without a port, once ports are ``bound`` so."""
         used = {**self.bound, **bound}.values()
         for name in self.named:
-            if name.startswith(_prefix(role)) and name != self.usual and name not in used:
+            if name.startswith(own_prefix(role)) and name != self.usual and name not in used:
                 yield self.removed(name)
-
-
-def _prefix(role: str) -> str:
-    return f"{PREFIX}{re.sub('[^A-Za-z0-9_-]', '-', role)}-"
 
 
 def _written(path: tuple[str, ...], section: Section) -> Iterable[Line]:
