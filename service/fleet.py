@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -365,6 +365,27 @@ class Fleet:
         default = self._incumbent.default.watermark()
         counted = Counter(self.runs(name) for name in switches)
         return max(counted, key=lambda mark: (counted[mark], mark == default), default=default)
+
+    def by_role(self, ports: Iterable[tuple[str, str, str]]) -> Mapping[str, Watermark]:
+        """What ports, given as switch, port and role, run by role.
+
+        Empty where ports of one role differ, a queue does not mark, or a switch does not tell its ports
+        apart.
+        """
+        found: defaultdict[str, set[Watermark | None]] = defaultdict(set)
+        of_switch: dict[str, Mapping[str, set[Watermark | None]]] = {}
+        for switch, port, role in ports:
+            if switch not in of_switch:
+                marks: defaultdict[str, set[Watermark | None]] = defaultdict(set)
+                for (name, _), mark in self.queues_of(switch).items():
+                    marks[name].add(mark)
+                of_switch[switch] = marks
+            reading = self._readings.known(switch).reading
+            alike = self.configured(switch) if reading is None else reading.watermark
+            found[role] |= of_switch[switch].get(port) or {alike}
+        by_role = {role: next(iter(marks)) for role, marks in found.items() if len(marks) == 1}
+        known = {role: mark for role, mark in by_role.items() if mark is not None}
+        return known if known.keys() == found.keys() else {}
 
     def running(self) -> Mapping[str, Watermark]:
         return {name: self.runs(name) for name in self.names}

@@ -203,6 +203,13 @@ class MeasuredDocument(Document):
     """The twin's error: predicted ÷ measured − 1; 0 is none."""
 
 
+class RoleWatermarkDocument(WatermarkDocument):
+    """What ports of one role run."""
+
+    role: str
+    """The role, such as `leaf-up-400G`."""
+
+
 class RoundDocument(Document):
     """One tuning round: ``ecntwin tune --json``, and the core of the service's recommendation."""
 
@@ -210,6 +217,10 @@ class RoundDocument(Document):
     """Prediction for what is recommended: the incumbent unless `changes`."""
     incumbent: PredictionDocument
     """Prediction for what runs."""
+    incumbent_by_role: list[RoleWatermarkDocument] = Field(default_factory=list)
+    """Roles whose ports run another watermark than `incumbent`; empty where all run that. What is recommended
+    is for all ports.
+    """
     changes: bool
     """Whether a change is recommended."""
     verdict: str
@@ -285,6 +296,10 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         answer,
         recommendation=scored(answer.winner_prediction),
         incumbent=scored(answer.incumbent_prediction),
+        incumbent_by_role=[
+            RoleWatermarkDocument(role=role, **WatermarkDocument.of(mark).model_dump())
+            for role, mark in answer.incumbent_by_role
+        ],
         verdict=answer.verdict.kind.value,
         remarks=list(answer.verdict.remarks),
         notes=[*answer.notes, *_left_out_note(result.left_out)],
