@@ -12,9 +12,11 @@ from service.documents.co_tuning import CoTuningDocument
 from service.documents.paths import PathsDocument
 from service.documents.predictions import (
     PredictionDocument,
+    RoleWatermarkDocument,
     TrajectoriesDocument,
     WatermarkDocument,
     prediction_fields,
+    role_watermarks,
     score_fields,
 )
 from service.documents.telemetry import by_label
@@ -203,13 +205,6 @@ class MeasuredDocument(Document):
     """The twin's error: predicted ÷ measured − 1; 0 is none."""
 
 
-class RoleWatermarkDocument(WatermarkDocument):
-    """What ports of one role run."""
-
-    role: str
-    """The role, such as `leaf-up-400G`."""
-
-
 class RoundDocument(Document):
     """One tuning round: ``ecntwin tune --json``, and the core of the service's recommendation."""
 
@@ -296,10 +291,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         answer,
         recommendation=scored(answer.winner_prediction),
         incumbent=scored(answer.incumbent_prediction),
-        incumbent_by_role=[
-            RoleWatermarkDocument(role=role, **WatermarkDocument.of(mark).model_dump())
-            for role, mark in answer.incumbent_by_role
-        ],
+        incumbent_by_role=role_watermarks(answer.incumbent_by_role),
         verdict=answer.verdict.kind.value,
         remarks=list(answer.verdict.remarks),
         notes=[*answer.notes, *_left_out_note(result.left_out)],
