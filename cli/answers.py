@@ -91,6 +91,10 @@ class SensitivityAnswer(msgspec.Struct, frozen=True):
     worst: float | None
 
 
+class RoleMarkAnswer(MarkAnswer, frozen=True, kw_only=True):
+    role: str
+
+
 class CoTuningAnswer(msgspec.Struct, frozen=True):
     sentence: str
     watermark: MarkAnswer
@@ -98,6 +102,7 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     sensitivities: list[SensitivityAnswer]
     connectx: dict[str, int]
     recommended: bool = False
+    by_role: list[RoleMarkAnswer] = []
 
 
 class PortLoadAnswer(msgspec.Struct, frozen=True):
@@ -178,6 +183,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     support: SupportAnswer | None = None
     co_tuning: CoTuningAnswer | None = None
     nics_refused: str | None = None
+    roles_refused: str | None = None
     paths: PathsAnswer | None = None
 
     @property
@@ -185,6 +191,13 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
         """What an approval with NICs sets; None where it would be refused."""
         found = self.co_tuning
         settable = found is not None and found.recommended and found.connectx and self.nics_refused is None
+        return found if settable else None
+
+    @property
+    def with_roles(self) -> CoTuningAnswer | None:
+        """What an approval by port role sets; None where it would be refused."""
+        found = self.co_tuning
+        settable = found is not None and found.recommended and found.by_role and self.roles_refused is None
         return found if settable else None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -111,6 +111,10 @@ def approve(
         bool,
         typer.Option("--with-nics", help="Set its NIC values on all hosts too, and their watermark."),
     ] = False,
+    with_roles: Annotated[
+        bool,
+        typer.Option("--with-roles", help="Set its watermarks by port role, and the one for other ports."),
+    ] = False,
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
@@ -123,7 +127,10 @@ def approve(
     """
     from cli.recommendations import approve as run
 
-    run(url, recommendation, with_nics=with_nics, yes=yes, wait=wait, as_json=as_json)
+    beside: Literal["nic", "roles"] | None = "nic" if with_nics else "roles" if with_roles else None
+    if with_nics and with_roles:
+        raise typer.BadParameter("give one of --with-nics and --with-roles: they are not set together")
+    run(url, recommendation, beside=beside, yes=yes, wait=wait, as_json=as_json)
 
 
 def reject(

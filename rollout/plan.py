@@ -64,9 +64,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     throughput_share: float = 0.5
 
 
+class RoleTarget(msgspec.Struct, frozen=True):
+    """The ports of one role on a switch, and the watermark they are set to."""
+
+    ports: tuple[str, ...]
+    watermark: Watermark
+
+
 class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``stages`` are names of members, the canary first. ``targets`` are the watermarks of switches, ``nics``
-    the values of hosts' NICs: a member is of the kind that names it, and no name is of both.
+    the values of hosts' NICs: a member is of the kind that names it, and no name is of both. ``by_role`` are
+    switches whose ports are set by role: the targets of each role, by the switch's name.
 
     ``before`` is telemetry of the switches watched after each stage before any member was set, ``predicted``
     the twin's prediction for them (empty: unknown). ``written`` are the members that are devices: without any
@@ -82,6 +90,7 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     predicted: tuple[Figures, ...] = ()
     written: tuple[str, ...] = ()
     nics: Mapping[str, Values] = {}
+    by_role: Mapping[str, Mapping[str, RoleTarget]] = {}
 
     @property
     def members(self) -> tuple[str, ...]:

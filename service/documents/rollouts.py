@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from rollout.state import (
     Checked,
     Event,
     Failed,
     Measured,
-    MemberProgress,
     Progress,
     Proposed,
     RolloutState,
@@ -22,12 +21,11 @@ from rollout.state import (
 )
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
-from service.documents.switches import watermark_document
+from service.documents.switches import RoleTargetDocument, role_targets, watermark_document
 from service.rollouts.rollout import Freeze, Rollout
 from switches.base import StagedChange
 from telemetry.settings import NS_PER_S
 from twin.units import bytes_text, percent_text
-from twin.watermark import Watermark
 
 
 class FiguresSeenDocument(Document):
@@ -57,7 +55,9 @@ class RolloutSwitchDocument(Document):
     progress: str
     """`waiting`, `staged`, `applying`, `applied`, `verified`, `set`, `restored` or `left_alone`."""
     target: WatermarkDocument
-    """The planned watermark."""
+    """The planned watermark; where its ports are set by role, that of most ports."""
+    by_role: list[RoleTargetDocument] = Field(default_factory=list)
+    """The planned watermarks of its ports by role; empty where all get `target`."""
     before: WatermarkDocument | None
     """What it ran before; null where its queues differed, or it was not read yet."""
     after: WatermarkDocument | None
@@ -72,14 +72,16 @@ class RolloutSwitchDocument(Document):
     """The last failure, in a sentence; empty without one."""
 
     @classmethod
-    def of(cls, name: str, one: MemberProgress, *, stage: int, writes: bool, target: Watermark) -> Self:
+    def of(cls, name: str, state: RolloutState, stage: int) -> Self:
+        one, plan = state.members[name], state.plan
         change = one.change if isinstance(one.change, StagedChange) else None
         return cls(
             switch=name,
             stage=stage,
-            writes=writes,
+            writes=name in plan.written,
             progress=one.progress.value,
-            target=WatermarkDocument.of(target),
+            target=WatermarkDocument.of(plan.targets[name]),
+            by_role=role_targets(plan.by_role.get(name, {})),
             before=None if change is None else watermark_document(change.ran),
             after=None if change is None else WatermarkDocument.of(change.after),
             read_back=watermark_document(one.runs),
@@ -254,13 +256,7 @@ class RolloutDocument(Document):
             predicted=FiguresSeenDocument.from_attributes(plan.known(plan.predicted, state.stage)),
             summary=RolloutSummaryDocument.of(state),
             switches=[
-                RolloutSwitchDocument.of(
-                    name,
-                    state.members[name],
-                    stage=stage,
-                    writes=name in plan.written,
-                    target=plan.targets[name],
-                )
+                RolloutSwitchDocument.of(name, state, stage)
                 for name, stage in listed
                 if name not in plan.nics
             ],

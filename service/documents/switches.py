@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
+from pydantic import Field
+
 from nics.host import Host
+from rollout.plan import RoleTarget
 from service.adapter_check import Answer
 from service.documents.base import Document, PortName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
@@ -231,6 +234,24 @@ class CapabilitiesDocument(Document):
         )
 
 
+class RoleTargetDocument(WatermarkDocument):
+    """The ports of one role on a switch, and their watermark."""
+
+    role: str
+    """The role, such as `leaf-up-400G`."""
+    ports: list[PortName]
+    """Its ports on this switch."""
+
+
+def role_targets(roles: Mapping[str, RoleTarget]) -> list[RoleTargetDocument]:
+    return [
+        RoleTargetDocument(
+            role=role, ports=list(target.ports), **WatermarkDocument.of(target.watermark).model_dump()
+        )
+        for role, target in sorted(roles.items())
+    ]
+
+
 class SwitchDocument(Document):
     """One switch: its adapter, what it runs, and the newest changes."""
 
@@ -256,8 +277,10 @@ class SwitchDocument(Document):
     """When it was last read; null before the first time."""
     set_to: WatermarkDocument | None
     """What was last set from here, or adopted; null where nothing was."""
+    set_by_role: list[RoleTargetDocument] = Field(default_factory=list)
+    """What ports of each role were last set to from here; empty where the switch was set as a whole."""
     drifted: bool
-    """Whether it has been read to run something other than `set_to`."""
+    """Whether it has been read to run something other than `set_to`, or `set_by_role`."""
     untuned: bool
     """Whether the units of its INT reports are unknown, so that no round sets it."""
     records: list[SwitchRecordDocument]
@@ -272,6 +295,7 @@ class SwitchDocument(Document):
         failure: SwitchError | None,
         *,
         set_to: Watermark | None,
+        set_by_role: Mapping[str, RoleTarget],
         drifted: bool,
         untuned: bool,
         records: Iterable[DryRunRecord],
@@ -289,6 +313,7 @@ class SwitchDocument(Document):
             differs=bool(queues),
             read_at=None if reading is None else timestamp(reading.read_ns),
             set_to=watermark_document(set_to),
+            set_by_role=role_targets(set_by_role),
             drifted=drifted,
             untuned=untuned,
             records=[

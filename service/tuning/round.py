@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
@@ -30,10 +30,11 @@ from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
 from twin.senders.rtt import RttSender
 from twin.units import duration_text, percent_text
-from twin.watermark import Watermark
+from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
+NOT_BY_ROLE = "fluid"  # the engine with one watermark for all ports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,11 @@ class IncumbentOf(Protocol):
         """The watermark that most of these switches run."""
 
 
+class RunsByRole(Protocol):
+    def __call__(self, ports: Iterable[tuple[str, str, str]], /) -> Mapping[str, Watermark]:
+        """What ports, given as switch, port and role, run by role; empty where ports of one role differ."""
+
+
 class Standing(Protocol):
     """A recommendation that stays unless another answer is surely better."""
 
@@ -150,11 +156,13 @@ def run_round(
     progress: Callable[[Progress], None] | None = None,
     moments: Moments | None = None,
     standing: Standing | None = None,
+    by_role: RunsByRole | None = None,
 ) -> RoundResult:
     """Runs a round on ``state``; ``standing`` is the recommendation now in force, if there is one.
 
     ``moments`` are other moments of this traffic to judge on as well; None: the window's alone. Predictions
-    are for one watermark on all switches tuned; where they run several, as during a rollout, notes say so.
+    are for one watermark on all switches tuned; what runs is predicted by port role where ports of a role run
+    the same (``by_role``). Where that is not so, as during a rollout, notes say so.
 
     Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
@@ -172,15 +180,26 @@ def run_round(
         if progress is not None:
             progress(step)
 
-    tuned = switches_of(scenario_of(state, ask.fabric))
+    first = scenario_of(state, ask.fabric)
+    tuned = switches_of(first)
     running = incumbent(tuned)
-    mixed = _mixed_note(tuned, running, incumbent)
+    exceptions = () if by_role is None else by_role_of(first, running, by_role)
+    search = ask.search
+    mixed: tuple[str, ...] = ()
+    if exceptions and NOT_BY_ROLE in (search.engine, search.second_engine):
+        mixed = (_one_for_all_note(exceptions, running),)
+        exceptions = ()
+    elif exceptions:
+        search = replace(search, max_parts=1)  # a part lacks ports, which make a port's role
+    else:
+        mixed = _mixed_note(tuned, running, incumbent)
+    runs = RoleWatermarks.of(running, dict(exceptions))
     waiting = waiting_share(state.arrivals, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
     found = rebuilt(
         state,
         ask.fabric,
-        running,
+        runs,
         replay_s=extent.length_s,
         budget_s=ask.search.budget_s,
         limit=ask.residual_limit,
@@ -201,10 +220,10 @@ def run_round(
         earlier=tuple(earlier),
         long=tuple(_with_senders(one, *senders) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
+        by_role=exceptions,
         notes=(*found.notes, *_waiting_note(waiting), *mixed, *ask.notes),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
-    search = ask.search
     if found.failure is not None:  # only the incumbent's figures are needed: nothing else will be recommended
         search = search.for_the_incumbent_alone()
     enter("propose")
@@ -212,7 +231,7 @@ def run_round(
     paths = None
     if "path" in ask.search.what:
         like = found.scenario if found.failure is None else None
-        paths = advise(state, like, running, ask.search, seed=ask.seed, workers=workers, progress=report)
+        paths = advise(state, like, runs, ask.search, seed=ask.seed, workers=workers, progress=report)
     predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
     measured = found.measured_bytes
     if measured is None:
@@ -240,6 +259,19 @@ def _with_senders(scenario: Scenario, dcqcn: DcqcnParams, senders: Mapping[str, 
     return scenario if same else replace(scenario, dcqcn=dcqcn, senders=senders)
 
 
+def by_role_of(
+    scenario: Scenario, running: Watermark, by_role: RunsByRole
+) -> tuple[tuple[str, Watermark], ...]:
+    """The roles of the tuned switches whose ports run another watermark than ``running``, sorted."""
+    switches = set(switches_of(scenario))
+    ports = [
+        (port.node, port.port, role)
+        for port, role in zip(scenario.ports, scenario.port_roles, strict=True)
+        if port.port is not None and role is not None and port.node in switches
+    ]
+    return RoleWatermarks.of(running, by_role(ports)).exceptions
+
+
 def _mixed_note(switches: Collection[str], running: Watermark, incumbent: IncumbentOf) -> tuple[str, ...]:
     others = [name for name in switches if incumbent([name]) != running]
     if not others:
@@ -247,6 +279,14 @@ def _mixed_note(switches: Collection[str], running: Watermark, incumbent: Incumb
     return (
         f"{len(others)} of {len(switches)} switches run something else than {watermark_text(running)}, but "
         "the twin takes all to run that, and is surer once they do.",
+    )
+
+
+def _one_for_all_note(exceptions: Sequence[tuple[str, Watermark]], running: Watermark) -> str:
+    roles = " and ".join(role for role, _ in exceptions)
+    return (
+        f"Ports of {roles} run something else than {watermark_text(running)}, but the engine {NOT_BY_ROLE} "
+        "takes all to run that."
     )
 
 
@@ -291,7 +331,7 @@ def scenario_of(
 def rebuilt(
     state: NetworkState,
     fabric: Fabric,
-    incumbent: Watermark | None,
+    incumbent: Setting | None,
     *,
     replay_s: float | None = None,
     budget_s: float = math.inf,

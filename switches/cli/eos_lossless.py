@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from switches.cli.wred_line import Section, Spot, below
+from switches.cli.policies import Section
+from switches.cli.wred_line import Spot, below
 from switches.errors import CapabilityError
 from switches.lossless.reading import LosslessPort, LosslessPriority
 from twin.watermark import Watermark

@@ -179,6 +179,9 @@ class SonicBase(DeviceAdapter):
             atomic=own,
             undo="the queues are bound to their old profile" if own else "the profile is edited back",
             read_back="ASIC_DB",
+            one_for_all=""
+            if own
+            else "with own_profile: false every port bound to a profile runs what it holds",
         )
 
     def read(self) -> Reading:

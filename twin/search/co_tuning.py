@@ -128,7 +128,7 @@ class _Runs:
         progress: Callable[[str, int, int], None],
     ) -> None:
         self.senders = problem.scenario.dcqcn
-        self.incumbent = Settings(problem.incumbent, self.senders)
+        self.incumbent = Settings(problem.incumbent, self.senders, problem.by_role)
         self.looks = looks
         self.count = 0
         self._settings = settings

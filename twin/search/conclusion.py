@@ -301,6 +301,7 @@ def recommend(
     return Recommendation(
         watermark=ledger.proposals[winner].watermark,
         incumbent=problem.incumbent,
+        incumbent_by_role=problem.by_role,
         incumbent_prediction=incumbent_prediction,
         winner_prediction=winner_prediction,
         candidates=tuple(
@@ -328,6 +329,7 @@ def recommend(
             f"{policy_text(settings.policy)} policy",
             policy=settings.policy,
             opinion=opinion,
+            other_roles=tuple(role for role, _ in problem.by_role),
         ),
         parts=tuple(
             _part(number, part, ledger, decision, settings, problem, in_full, incumbent)

@@ -32,7 +32,7 @@ from twin.search.runs import Ledger, Pair, Rung, in_batches
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
-from twin.watermark import Watermark
+from twin.watermark import Setting
 from twin.workers.pool import Task, Workers, shipped
 
 _INCUMBENT = 0  # proposed first, so its candidate number
@@ -74,7 +74,7 @@ def tune(
             problem.moments,
             files,
             settings,
-            problem.incumbent,
+            problem.as_run(problem.incumbent),
             seed,
             workers,
             lambda done, total: report(Progress("slices", done, total)),
@@ -207,7 +207,7 @@ class _Round:
             found = predict_trajectories(
                 self._problem.scenario,
                 self._whole_files[0],
-                (answer.incumbent, answer.watermark),
+                (self._problem.as_run(answer.incumbent), self._problem.as_run(answer.watermark)),
                 engine=self._settings.engine,
                 seed=self._seed,
                 workers=self._workers,
@@ -341,7 +341,7 @@ class _Round:
     def confirm_these(self, candidates: Collection[int]) -> None:
         """Runs the full window under every seed, and a fabric looked at in slices as a whole."""
         self._run_as_leaders(candidates)
-        watermarks = [one.watermark for one in self._ledger.proposals]
+        watermarks = self._watermarks(range(len(self._ledger.proposals)))
         self._whole.run(candidates, watermarks, self._workers.n_workers, self._all)
 
     def _prediction(self) -> Callable[[int], Prediction]:
@@ -412,7 +412,7 @@ class _Round:
         ]
         return self._all(stage, tasks)
 
-    def _task(self, part: int, moment: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
+    def _task(self, part: int, moment: int, rung: int, watermarks: tuple[Setting, ...], seed: int) -> Task:
         duration_s = self._ledger.rungs[rung].fraction * self._moments[moment].duration_s
         return Task(self._file(part, moment), self._settings.engine, duration_s, watermarks, seed)
 
@@ -420,8 +420,8 @@ class _Round:
         """The scenario of a part's moment."""
         return self._files[part * self._n_moments + moment]
 
-    def _watermarks(self, candidates: Sequence[int]) -> tuple[Watermark, ...]:
-        return tuple(self._ledger.proposals[number].watermark for number in candidates)
+    def _watermarks(self, candidates: Sequence[int]) -> tuple[Setting, ...]:
+        return tuple(self._problem.as_run(self._ledger.proposals[number].watermark) for number in candidates)
 
     def _all(self, stage: str, tasks: Sequence[Task]) -> list[list[Prediction]]:
         """The predictions of all tasks, in their order."""

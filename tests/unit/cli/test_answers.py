@@ -26,7 +26,12 @@ from service.documents.paths import (
     PathsDocument,
     PortLoadDocument,
 )
-from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
+from service.documents.predictions import (
+    PredictionDocument,
+    RoleWatermarkDocument,
+    SlowdownDocument,
+    WatermarkDocument,
+)
 from service.documents.recommendation import (
     BlockDocument,
     ExpiredDocument,
@@ -58,6 +63,7 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.BlockAnswer: BlockDocument,
     answers.SupportAnswer: SupportDocument,
     answers.CoTuningAnswer: CoTuningDocument,
+    answers.RoleMarkAnswer: RoleWatermarkDocument,
     answers.SettingChangeAnswer: SettingChangeDocument,
     answers.SensitivityAnswer: SensitivityDocument,
     answers.PathsAnswer: PathsDocument,
