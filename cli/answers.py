@@ -343,6 +343,7 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
     open_critical: int = 0
     groups: list[AlarmGroupAnswer] = []
     open_causes: int = 0
+    notes: list[str] = []
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):

@@ -87,6 +87,8 @@ def alarm_lines(found: AlarmsAnswer) -> Iterator[RenderableType]:
     hidden = found.critical + found.warning - len(found.alarms)
     if hidden > 0:
         yield Text(f"\n{hidden} more: --limit {found.critical + found.warning} shows all", "dim")
+    for note in found.notes:
+        yield Text(f"\n{note}", "yellow")
     if found.ended:
         yield Text("\nEnded", "bold")
         for one in found.ended:

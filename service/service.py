@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
+from service.alarms.links import LinkChecks
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.fabric import ConditionDocument, LatestFabric
@@ -229,6 +230,7 @@ class Service:
                 database=self.database_health,
                 cabling=self.cabling,
                 lossless_check=self.lossless,
+                links=LinkChecks(settings.alarms.conditions()) if settings.alarms.links else None,
                 lossless=lossless,
                 clocks=clocks,
             ),

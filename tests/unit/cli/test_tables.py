@@ -366,6 +366,10 @@ def test_alarms_fit(width: int) -> None:
     assert "its counters stopped" in text
     none = {"warning": 0, "critical": 0, "left_off": 0, "alarms": [], "ended": None}
     assert alarms_text(answer(AlarmsAnswer, none)).plain == "No alarms"
+    noted = none | {"notes": ["'busy' watches nothing so far"]}
+    assert "No alarms 'busy' watches nothing so far" in words(
+        drawn(width, *alarm_lines(answer(AlarmsAnswer, noted)))
+    )
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -364,7 +364,7 @@ export interface Alarm {
   level: "warning" | "critical";
   value: Figure;
   threshold: Figure;
-  unit: "share" | "per_second" | "seconds" | "times" | "yes";
+  unit: "share" | "bytes" | "per_second" | "seconds" | "times" | "yes";
   since: string;
   seen: string;
   sentence: string;
@@ -405,6 +405,7 @@ export interface Alarms {
   open_critical: number;
   groups: AlarmGroup[];
   open_causes: number; // as those, a group counts once
+  notes: string[]; // on conditions that watch nothing
 }
 
 export interface SwitchRead {
