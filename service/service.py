@@ -24,6 +24,7 @@ from service.domain import ask_of, gate_of, inventory_of, load_topology, moments
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet, LastReading
 from service.history.condition import Condition
+from service.history.forecast import Forecasts
 from service.history.gains import GainHistory
 from service.history.query import HistoryReader
 from service.history.service import History
@@ -173,6 +174,10 @@ class Service:
             window_s=self.window.length_s,
             wall_ns=clocks.wall_ns,
         )
+        ahead = {one.ahead_s for one in settings.alarms.conditions() if one.ahead_s is not None}
+        self.forecasts = Forecasts(
+            self.database, settings.storage.steps(), self.window, clocks.wall_ns, frozenset(ahead)
+        )
 
     def _make_rollouts(self) -> None:
         """Creates the parts that set switches."""
@@ -231,6 +236,7 @@ class Service:
                 cabling=self.cabling,
                 lossless_check=self.lossless,
                 links=LinkChecks(settings.alarms.conditions()) if settings.alarms.links else None,
+                forecasts=self.forecasts,
                 lossless=lossless,
                 clocks=clocks,
             ),
@@ -322,6 +328,7 @@ class Service:
         self._run("validity", self.validity.run_forever())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())
+        self._run("forecasts", self.forecasts.run_forever())
         self._run("condition", self.condition.run_forever())
         self._run("tokens", self.persistence.tokens.run_forever())
         self._run("audit", self.audit.run_forever())

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from telemetry.alarms import Rule
-from telemetry.links import FIGURES, FigureName, LinkCondition
+from telemetry.links import FIGURES, FORECAST, FigureName, LinkCondition
 from twin.errors import ParameterError
 from twin.units import BYTES, NO_UNIT, SHARE, quantity
 
@@ -32,6 +32,7 @@ class LinkConditionSettings(BaseModel):
     ports: tuple[Pattern, ...] = ()
     roles: tuple[Pattern, ...] = ()
     queues: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    ahead_s: float = Field(default=3_600.0, ge=60, le=86_400)
     remedy: str | None = Field(default=None, min_length=1, max_length=500)
 
     @field_validator("name")
@@ -52,6 +53,11 @@ class LinkConditionSettings(BaseModel):
     @model_validator(mode="after")
     def _has_one_bound(self) -> Self:
         self.bound()
+        forecast = self.figure == FORECAST
+        if "ahead_s" in self.model_fields_set and not forecast:
+            raise ParameterError("ahead_s", f"{self.ahead_s:g}", f"only {FORECAST} looks ahead", "remove it")
+        if self.queues and forecast:
+            raise ParameterError("queues", None, f"{FORECAST} is of a whole port", "remove them")
         return self
 
     def bound(self) -> float:
@@ -85,4 +91,5 @@ class LinkConditionSettings(BaseModel):
             ports=self.ports,
             roles=self.roles,
             queues=frozenset(self.queues),
+            ahead_s=self.ahead_s if self.figure == FORECAST else None,
         )

@@ -18,6 +18,7 @@ KIND_BEGINS = "link:"
 
 FigureName = Literal[
     "utilisation",
+    "forecast_utilisation",
     "depth_mean_bytes",
     "depth_p99_bytes",
     "depth_max_bytes",
@@ -30,7 +31,7 @@ FigureName = Literal[
     "drops_per_s",
     "wred_drops_per_s",
 ]
-"""Named as in ``GET /v1/state``."""
+"""Named as in ``GET /v1/state`` and ``GET /v1/history/forecast``."""
 
 
 class Figure(NamedTuple):
@@ -38,13 +39,14 @@ class Figure(NamedTuple):
 
     unit: Literal["share", "bytes", "per_second"]
     says: str
-    source: Literal["INT reports", "INT reports or counters", "counters"]
+    source: str
 
 
-_REPORTS: Literal["INT reports"] = "INT reports"
-_COUNTERS: Literal["counters"] = "counters"
+_REPORTS, _COUNTERS = "INT reports", "counters"
+FORECAST: Literal["forecast_utilisation"] = "forecast_utilisation"
 FIGURES: Mapping[FigureName, Figure] = {
     "utilisation": Figure("share", "carries {} of its rate", "INT reports or counters"),
+    FORECAST: Figure("share", "is forecast to carry {} of its rate", "a history of INT reports"),
     "depth_mean_bytes": Figure("bytes", "holds {} on average in its deepest queue", _REPORTS),
     "depth_p99_bytes": Figure("bytes", "holds {} (99th percentile) in its deepest queue", _REPORTS),
     "depth_max_bytes": Figure("bytes", "held up to {} in its deepest queue", _REPORTS),
@@ -94,7 +96,8 @@ def link_ends(topology: Topology, *, declared: bool) -> dict[tuple[str, str], Li
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCondition:
     """``ports`` are patterns of ``switch:port``, ``roles`` patterns of roles; a link is covered if it fits
-    one of each (none: all). ``queues``: only these of the port (none: all).
+    one of each (none: all). ``queues``: only these of the port (none: all). ``ahead_s``: how far a forecast
+    looks, None for other figures.
     """
 
     name: str
@@ -103,6 +106,7 @@ class LinkCondition:
     ports: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     queues: frozenset[int] = frozenset()
+    ahead_s: float | None = None
 
     @property
     def kind(self) -> str:
@@ -112,13 +116,19 @@ class LinkCondition:
         return _fits(f"{end.switch}:{end.port}", self.ports) and _fits(end.role or "", self.roles)
 
     def value(
-        self, end: LinkEnd, queues: Sequence[QueueState] | None, counted: PortRates | None
+        self,
+        end: LinkEnd,
+        queues: Sequence[QueueState] | None,
+        counted: PortRates | None,
+        forecast: float | None = None,
     ) -> float | None:
         """The figure now; None where it is unknown.
 
         ``queues``: those of the port that packets crossed, by INT reports (none: it is idle; None: its switch
-        does not report); ``counted``: its counters' rates.
+        does not report); ``counted``: its counters' rates; ``forecast``: its utilisation ``ahead_s``.
         """
+        if self.figure == FORECAST:
+            return forecast
         mine = [one for one in queues or () if not self.queues or one.ref.queue in self.queues]
         if self.figure == "utilisation":
             return self._utilisation(end, None if queues is None else mine, counted)
@@ -155,6 +165,9 @@ class LinkCondition:
         """What the link does, and the bound it is held against."""
         bound = next(one for one in (self.rule.warning, self.rule.critical) if one is not None)
         does = FIGURES[self.figure].says.format(self._text(value))
+        if self.ahead_s is not None:
+            long = f"{self.ahead_s / 3_600:g} h" if self.ahead_s >= 3_600 else f"{self.ahead_s / 60:g} min"
+            does += f" within {long}"
         return (
             f"{end.name} {does} ({self.name}: {'under' if self.rule.below else 'over'} {self._text(bound)})"
         )

@@ -12,6 +12,7 @@ from service.alarms.groups import IncastSite, incast_sites
 from service.alarms.links import Fabric, LinkChecks
 from service.events import Clocks
 from service.fleet import Fleet
+from service.history.forecast import Forecasts
 from service.history.service import History
 from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
@@ -176,6 +177,7 @@ class AlarmChecks:
     cabling: Cabling | None = None
     lossless_check: LosslessCheck | None = None
     links: LinkChecks | None = None
+    forecasts: Forecasts | None = None
     lossless: frozenset[int] | None
     clocks: Clocks
 
@@ -199,7 +201,8 @@ class AlarmChecks:
         # Thousands of ports: not on the event loop.
         result.findings.extend(await asyncio.to_thread(_collected, self._of_ports(recent.ports, awaited)))
         if self.links is not None:
-            found = self.links.findings(self._fabric(state), state, recent.ports, awaited)
+            forecast = None if self.forecasts is None else self.forecasts.utilisation
+            found = self.links.findings(self._fabric(state), state, recent.ports, awaited, forecast)
             result.findings.extend(await asyncio.to_thread(_collected, found))
             result.notes = self.links.notes()
         for findings in (

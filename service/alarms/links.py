@@ -38,10 +38,12 @@ class LinkChecks:
         state: NetworkState | None,
         ports: Sequence[PortRates],
         awaited: Container[str] | None,
+        forecast: Mapping[float, Mapping[_Port, float]] | None = None,
     ) -> Iterator[Finding]:
         """Each condition on each link that it covers; within bounds only of ``awaited`` switches (None: all).
 
         ``state`` None: INT reports say nothing now. Without ``fabric``, ports are those of ``ports``.
+        ``forecast``: the utilisation of ports by how far ahead.
         """
         if not self._conditions:
             return
@@ -52,10 +54,11 @@ class LinkChecks:
         reporting = {switch for switch, _ in queues}
         self._look_up(fabric, queues.keys() | counted.keys())
         for condition in self._conditions:
+            ahead = (forecast or {}).get(condition.ahead_s or 0.0, {})
             for end in self._covered[condition.kind]:
                 port = end.switch, end.port
                 reported = queues.get(port, []) if end.switch in reporting else None
-                value = condition.value(end, reported, counted.get(port))
+                value = condition.value(end, reported, counted.get(port), ahead.get(port))
                 if value is None:
                     continue
                 self._measured.add(condition.kind)
@@ -88,7 +91,7 @@ class LinkChecks:
         if covered:
             source = FIGURES[condition.figure].source
             of = f" of queues {', '.join(map(str, sorted(condition.queues)))}" if condition.queues else ""
-            rate = ", and the port's rate" if condition.figure == "utilisation" else ""
+            rate = ", and the port's rate" if condition.figure.endswith("utilisation") else ""
             return (
                 f"{name} watches nothing so far: {condition.figure}{of} is not known of any of its {covered} "
                 f"ports; it needs {source}{rate}"

@@ -66,13 +66,15 @@ def test_a_condition_on_links_is_a_kind_with_a_rule_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"figure": "utilization"}, "'utilisation', 'depth_mean_bytes'"),
+        ({"figure": "utilization"}, "'utilisation', 'forecast_utilisation'"),
         ({"over": 80}, "is a share from 0 to 1; write 0.8 or 80%"),
         ({"over": 0}, "a bound is above 0, and finite"),
         ({"over": "inf"}, "a bound is above 0, and finite"),
         ({"over": "4KB"}, "which may end in %"),
         ({"over": None}, "neither; a condition has one bound"),
         ({"under": 0.1}, "both; a condition has one bound"),
+        ({"ahead_s": 60}, "only forecast_utilisation looks ahead"),
+        ({"figure": "forecast_utilisation", "queues": [3]}, "forecast_utilisation is of a whole port"),
         ({"ports": ["leaf*"]}, "no pattern of switch:port"),
         ({"name": "a/b"}, "a name has letters"),
         ({"name": "n" * 33}, "at most 32"),

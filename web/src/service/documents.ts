@@ -623,6 +623,18 @@ export interface QueueHistory {
   queues: PortHistory[];
 }
 
+export interface ForecastPath {
+  at: string[];
+  throughput_bytes_per_s: Figure[];
+  low_bytes_per_s: Figure[];
+  high_bytes_per_s: Figure[];
+}
+
+export interface Forecasts {
+  why: string | null;
+  ports: { why: string | null; method: string | null; error_bytes_per_s: Figure; path: ForecastPath | null }[];
+}
+
 export interface PastAlarm {
   id: string;
   kind: string;

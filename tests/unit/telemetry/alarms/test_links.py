@@ -95,6 +95,13 @@ def test_counters_are_those_of_the_port_or_of_its_queues() -> None:
     assert condition("cnp_per_s").value(UPLINK, None, COUNTED) is None
 
 
+def test_a_forecast_is_held_against_the_bound_as_any_figure() -> None:
+    full = condition("forecast_utilisation", ahead_s=600.0)
+    assert full.value(UPLINK, [queue(3)], COUNTED, 0.9) == 0.9
+    assert full.value(UPLINK, [queue(3)], COUNTED) is None
+    assert "is forecast to carry 90% of its rate within 10 min (mine: over 80%)" in full.sentence(UPLINK, 0.9)
+
+
 def test_a_sentence_names_both_ends_the_figure_and_the_bound() -> None:
     assert condition().sentence(UPLINK, 0.851) == (
         "leaf1 Ethernet2 to spine1 Ethernet0 carries 85.1% of its rate (mine: over 80%)"
