@@ -122,29 +122,22 @@ class Forecasts:
 
     async def _make(self, horizon_s: float, switch: str | None, port: str | None) -> ForecastDocument:
         steps, now_ns = self.steps, self.wall_ns()
+        past, why, found = None, None, list[PortForecastDocument]()
         try:
             if steps is None:
                 raise _TooLittleError("No history is kept: storage.history_step_s is null")
             past = await self.database.read(
                 lambda connection: _read(connection, steps, now_ns, horizon_s, switch, port)
             )
+            # Hundreds of ports: not on the event loop.
+            found = await asyncio.to_thread(_documents, past, self._rates(), path=port is not None)
         except _TooLittleError as error:
-            return ForecastDocument(
-                horizon_s=horizon_s,
-                step_s=None,
-                until=timestamp(now_ns),
-                why=str(error),
-                ports=[],
-                total=0,
-                next=None,
-            )
-        # Hundreds of ports: not on the event loop.
-        found = await asyncio.to_thread(_documents, past, self._rates(), path=port is not None)
+            why = str(error)
         return ForecastDocument(
             horizon_s=horizon_s,
-            step_s=past.step_s,
-            until=timestamp(past.until_ns),
-            why=None,
+            step_s=None if past is None else past.step_s,
+            until=timestamp(now_ns if past is None else past.until_ns),
+            why=why,
             ports=found,
             total=len(found),
             next=None,
