@@ -74,6 +74,7 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/audit"): (503,),
     ("post", "/v1/alarms/silences"): (409, 503),
     ("get", "/v1/history/queues"): (503,),
+    ("get", "/v1/history/forecast"): (404, 503),
     ("get", "/v1/history/residuals"): (503,),
     ("get", "/v1/history/gains"): (503,),
     ("get", "/v1/history/alarms"): (503,),

@@ -385,6 +385,39 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
     open_critical: int = 0
     groups: list[AlarmGroupAnswer] = []
     open_causes: int = 0
+    notes: list[str] = []
+
+
+class ForecastPathAnswer(msgspec.Struct, frozen=True):
+    at: list[str]
+    throughput_bytes_per_s: list[float | None]
+    low_bytes_per_s: list[float | None]
+    high_bytes_per_s: list[float | None]
+    error_bytes_per_s: list[float | None]
+
+
+class PortForecastAnswer(msgspec.Struct, frozen=True):
+    """``then_at``: begin of the busiest step within the horizon; ``why``: there is no forecast."""
+
+    switch: str
+    port: str
+    why: str | None
+    method: str | None
+    now_bytes_per_s: float | None
+    then_bytes_per_s: float | None
+    then_at: str | None
+    error_bytes_per_s: float | None
+    low_bytes_per_s: float | None
+    high_bytes_per_s: float | None
+    utilisation: float | None
+    path: ForecastPathAnswer | None
+
+
+class ForecastAnswer(msgspec.Struct, frozen=True):
+    horizon_s: float
+    why: str | None
+    ports: list[PortForecastAnswer]
+    total: int
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):

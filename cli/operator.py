@@ -87,6 +87,21 @@ def flows(
     run(url, None if flow_class is None else flow_class.value, limit, as_json=as_json)
 
 
+def forecast(
+    switch: Annotated[str | None, unset("--switch", help="Only ports of this switch.")] = None,
+    port: Annotated[str | None, unset("--port", help="Only this port of it, step by step.")] = None,
+    horizon: Annotated[str, typer.Option(help="How far ahead, such as 30m, 6h or 1d; a day at most.")] = "1h",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many, the fullest first.")] = 20,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Forecast what ports will send, by their own history, with the error that had on it."""
+    from cli.status import forecast as run
+
+    run(url, switch, port, horizon, limit, as_json=as_json)
+
+
 def recommendations(
     recommendation: Annotated[
         str | None, _id("An id, or current: reasons and predictions.", recommendation_ids)
@@ -274,7 +289,19 @@ def watch(
     run(url, as_json=as_json)
 
 
-COMMANDS = (status, flows, recommendations, approve, reject, rollouts, rollback, freeze, thaw, watch)
+COMMANDS = (
+    status,
+    flows,
+    forecast,
+    recommendations,
+    approve,
+    reject,
+    rollouts,
+    rollback,
+    freeze,
+    thaw,
+    watch,
+)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
+from service.alarms.links import LinkChecks
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.fabric import ConditionDocument, LatestFabric
@@ -24,6 +25,7 @@ from service.domain import ask_of, gate_of, inventory_of, load_topology, moments
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet, LastReading
 from service.history.condition import Condition
+from service.history.forecast import Forecasts
 from service.history.gains import GainHistory
 from service.history.query import HistoryReader
 from service.history.service import History
@@ -178,6 +180,10 @@ class Service:
             window_s=self.window.length_s,
             wall_ns=clocks.wall_ns,
         )
+        ahead = {one.ahead_s for one in settings.alarms.conditions() if one.ahead_s is not None}
+        self.forecasts = Forecasts(
+            self.database, settings.storage.steps(), self.window, clocks.wall_ns, frozenset(ahead)
+        )
 
     def _make_rollouts(self) -> None:
         """Creates the parts that set switches."""
@@ -238,6 +244,8 @@ class Service:
                 database=self.database_health,
                 cabling=self.cabling,
                 lossless_check=self.lossless,
+                links=LinkChecks(settings.alarms.conditions()) if settings.alarms.links else None,
+                forecasts=self.forecasts,
                 lossless=lossless,
                 clocks=clocks,
             ),
@@ -336,6 +344,7 @@ class Service:
         self._run("validity", self.validity.run_forever())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())
+        self._run("forecasts", self.forecasts.run_forever())
         self._run("condition", self.condition.run_forever())
         self._run("tokens", self.persistence.tokens.run_forever())
         self._run("audit", self.audit.run_forever())

@@ -18,21 +18,23 @@ from pydantic import (
     model_validator,
 )
 
+from settings.links import LinkConditionSettings
 from settings.validation import is_loopback, with_unit
 from telemetry.alarms import Rule
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.p4.devices import Occupancy, TimeUnit, Timing, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
+from telemetry.links import FIGURES, LinkCondition
 from telemetry.report import LEAST_SAMPLING_RATE
 
-Unit = Literal["share", "per_second", "seconds", "times", "yes"]
+Unit = Literal["share", "bytes", "per_second", "seconds", "times", "yes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of alarm ([docs/operate/alarms.md]). ``unit`` of its value: a share (0 to 1), events a second,
-    seconds, times a limit, or 1 for yes. ``look`` says where to look first. ``holds``: while it is critical,
-    the policy approves nothing.
+    """A kind of alarm ([docs/operate/alarms.md]). ``unit`` of its value: a share (0 to 1), bytes, events a
+    second, seconds, times a limit, or 1 for yes. ``look`` says where to look first. ``holds``: while it is
+    critical, the policy approves nothing.
     """
 
     unit: Unit
@@ -253,6 +255,7 @@ _YES_OR_NO = {
     "storage": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
 }
 """Kinds that are either present or not, and need no thresholds."""
+MOST_CONDITIONS = 64
 
 
 class AlarmSettings(Section):
@@ -268,6 +271,8 @@ class AlarmSettings(Section):
     second: PFC frames a port sent, packets a lossless queue dropped, datagrams dropped on the way in. Silence
     and switches out of reach count seconds. ``ecn_off`` is the depth of a queue that marks nothing, in
     multiples of Kmax, ``clock_offset`` seconds between a sink's clock and this one.
+
+    ``links`` are [conditions of your own](../operate/alarms.md#conditions-of-your-own) on links.
     """
 
     every_s: float = Field(default=5.0, gt=0)
@@ -303,11 +308,36 @@ class AlarmSettings(Section):
     reports_rejected_critical: float | None = Field(default=0.5, gt=0)
     unreachable_warning: float | None = Field(default=30.0, gt=0)
     unreachable_critical: float | None = Field(default=300.0, gt=0)
+    links: tuple[LinkConditionSettings, ...] = Field(default=(), max_length=MOST_CONDITIONS)
+
+    @field_validator("links")
+    @classmethod
+    def _names_differ(cls, given: tuple[LinkConditionSettings, ...]) -> tuple[LinkConditionSettings, ...]:
+        names = [one.name for one in given]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two conditions are called {name!r}: alarms and silences go by the name")
+        return given
 
     @model_validator(mode="after")
     def _are_rules(self) -> Self:
         self.rules()
         return self
+
+    def conditions(self) -> tuple[LinkCondition, ...]:
+        """Those of ``links``."""
+        return tuple(one.condition(clear_s=self.clear_s) for one in self.links)
+
+    def kinds(self) -> Mapping[str, Kind]:
+        """Every kind of alarm: the built-in ones, and one for each condition."""
+        own = {
+            condition.kind: Kind(
+                FIGURES[condition.figure].unit,
+                given.remedy or f"This is a condition of your own: {given.name!r} of alarms.links.",
+            )
+            for given, condition in zip(self.links, self.conditions(), strict=True)
+        }
+        return {**KINDS, **own}
 
     def rules(self) -> dict[str, Rule]:
         """The rule of each kind; those without thresholds of their own are yes or no."""
@@ -341,6 +371,7 @@ class AlarmSettings(Section):
                 "nic_source": held,
                 "history_lost": grew,
             }
+            | {condition.kind: condition.rule for condition in self.conditions()}
         )
 
 

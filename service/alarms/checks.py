@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.alarms.groups import IncastSite, incast_sites
+from service.alarms.links import Fabric, LinkChecks
 from service.events import Clocks
 from service.fleet import Fleet
+from service.history.forecast import Forecasts
 from service.history.service import History
 from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
@@ -148,7 +150,8 @@ class _Totals(NamedTuple):
 @dataclass(slots=True)
 class CheckResult:
     """Every finding of one run, and the ports and state it used. ``state`` is None where none was computed;
-    ``silent``: the window is stale. ``incasts`` are those of the last state.
+    ``silent``: the window is stale. ``incasts`` are those of the last state, ``notes`` sentences on
+    conditions that watch nothing.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -156,11 +159,14 @@ class CheckResult:
     state: NetworkState | None = None
     silent: bool = False
     incasts: tuple[IncastSite, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
 class AlarmChecks:
-    """``lossless`` are the queues that PFC protects (None: PFC is off). For one event loop."""
+    """``lossless`` are the queues that PFC protects (None: PFC is off), ``links`` the operator's conditions.
+    For one event loop.
+    """
 
     window: WindowOwner
     ports: PortMonitor
@@ -170,6 +176,8 @@ class AlarmChecks:
     database: DatabaseHealth | None = None
     cabling: Cabling | None = None
     lossless_check: LosslessCheck | None = None
+    links: LinkChecks | None = None
+    forecasts: Forecasts | None = None
     lossless: frozenset[int] | None
     clocks: Clocks
 
@@ -192,6 +200,11 @@ class AlarmChecks:
         result = CheckResult(ports=recent.ports, state=state, silent=self.window.stale)
         # Thousands of ports: not on the event loop.
         result.findings.extend(await asyncio.to_thread(_collected, self._of_ports(recent.ports, awaited)))
+        if self.links is not None:
+            forecast = None if self.forecasts is None else self.forecasts.utilisation
+            found = self.links.findings(self._fabric(state), state, recent.ports, awaited, forecast)
+            result.findings.extend(await asyncio.to_thread(_collected, found))
+            result.notes = self.links.notes()
         for findings in (
             () if state is None else self._of_state(state, recent.ports, now_s),
             self._of_silence(recent.silent_s),
@@ -223,6 +236,12 @@ class AlarmChecks:
             return None
         finally:
             self._state_from_s = now_s + (self.clocks.cost_s() - begun_s) / STATE_SHARE
+
+    def _fabric(self, state: NetworkState | None) -> Fabric | None:
+        if state is not None:
+            return Fabric(state.topology, state.topology_declared)
+        declared = self.window.declared
+        return None if declared is None else Fabric(declared, True)
 
     def _of_ports(self, ports: tuple[PortRates, ...], awaited: Container[str] | None) -> Iterator[Finding]:
         yield from pause_findings(ports, awaited)

@@ -53,6 +53,7 @@ CALLS = {
     ("GET", "/v1/audit"): "admin",
     ("GET", "/v1/history/queues"): "read",
     ("GET", "/v1/condition"): "read",
+    ("GET", "/v1/history/forecast"): "read",
     ("GET", "/v1/history/residuals"): "read",
     ("GET", "/v1/history/advice"): "read",
     ("GET", "/v1/history/gains"): "read",

@@ -17,6 +17,7 @@ from service.documents.alarms import (
 )
 from service.documents.co_tuning import CoTuningDocument, SensitivityDocument, SettingChangeDocument
 from service.documents.fabric import ConditionDocument
+from service.documents.forecast import ForecastDocument, ForecastPathDocument, PortForecastDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.paths import (
     MovedDocument,
@@ -55,6 +56,9 @@ from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocume
 PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.MarkAnswer: WatermarkDocument,
     answers.SlowdownAnswer: SlowdownDocument,
+    answers.ForecastPathAnswer: ForecastPathDocument,
+    answers.PortForecastAnswer: PortForecastDocument,
+    answers.ForecastAnswer: ForecastDocument,
     answers.PredictionAnswer: PredictionDocument,
     answers.CandidateAnswer: CandidateDocument,
     answers.ImprovementAnswer: ImprovementDocument,

@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from cli.answers import (
     AlarmsAnswer,
     FlowsAnswer,
+    ForecastAnswer,
     PredictionAnswer,
     RecommendationAnswer,
     RecommendationsAnswer,
@@ -24,7 +25,7 @@ from cli.answers import (
     SwitchAnswer,
 )
 from cli.output import WIDE, clock_text, count_text, of_all_text
-from cli.prediction_tables import comparison_table
+from cli.prediction_tables import comparison_table, forecast_lines
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
 from cli.rollouts import rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
@@ -366,6 +367,10 @@ def test_alarms_fit(width: int) -> None:
     assert "its counters stopped" in text
     none = {"warning": 0, "critical": 0, "left_off": 0, "alarms": [], "ended": None}
     assert alarms_text(answer(AlarmsAnswer, none)).plain == "No alarms"
+    noted = none | {"notes": ["'busy' watches nothing so far"]}
+    assert "No alarms 'busy' watches nothing so far" in words(
+        drawn(width, *alarm_lines(answer(AlarmsAnswer, noted)))
+    )
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -426,3 +431,30 @@ def test_what_grows_many_times_is_not_told_in_percent(before: float, after: floa
     )
     (row,) = (one for one in drawn(80, comparison_table(now, best)).splitlines() if "packets marked" in one)
     assert row.strip().endswith(told)
+
+
+FORECAST: dict[str, Any] = {
+    "switch": "leaf1", "port": "Ethernet0", "why": None, "method": "a day before",
+    "now_bytes_per_s": 1e9, "then_bytes_per_s": 5e9, "then_at": AT, "error_bytes_per_s": 2.5e8,
+    "low_bytes_per_s": 0.0, "high_bytes_per_s": 6e9, "utilisation": 0.4, "path": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_forecasts_fit(width: int) -> None:
+    unknown = dict.fromkeys(FORECAST) | {"switch": "leaf1", "port": "Ethernet1", "why": "It is not known."}
+    found = {"horizon_s": 3_600.0, "why": None, "ports": [FORECAST, unknown], "total": 7}
+    text = words(drawn(width, *forecast_lines(answer(ForecastAnswer, found), "1h")))
+    assert "1 of 7 ports, the fullest within 1h first; Gbit/s" in text
+    assert "leaf1 Ethernet1: It is not known." in text
+    wide = words(drawn(200, *forecast_lines(answer(ForecastAnswer, found), "1h")))
+    assert "leaf1 Ethernet0 8 40 2026-01-01 00:00 2 0 to 48 40 % a day before" in wide
+    path = {"at": [AT], "throughput_bytes_per_s": [5e9], "low_bytes_per_s": [0.0], "high_bytes_per_s": [6e9]}
+    one = FORECAST | {"path": path | {"error_bytes_per_s": [2.5e8]}}
+    text = words(drawn(width, *forecast_lines(answer(ForecastAnswer, found | {"ports": [one]}), "1h")))
+    assert "leaf1 Ethernet0 by a day before, now 8; Gbit/s" in text
+    assert "2026-01-01 00:00 40 2 0 to 48" in text
+    why = found | {"why": "The history is too short.", "ports": []}
+    assert (
+        words(drawn(width, *forecast_lines(answer(ForecastAnswer, why), "1h"))) == "The history is too short."
+    )
