@@ -182,6 +182,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     blocked: list[BlockAnswer] = []
     support: SupportAnswer | None = None
     co_tuning: CoTuningAnswer | None = None
+    sets: list[str] = []
     nics_refused: str | None = None
     roles_refused: str | None = None
     paths: PathsAnswer | None = None

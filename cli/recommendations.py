@@ -144,7 +144,9 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         for sentence in sentences:
             style = "yellow" if label in ("expired", "blocked", "held back", "caution") else ""
             lines.add_row(label, Text(sentence, style))
-    if found.changes:
+    if "nic" in found.sets:
+        lines.add_row("sets", f"{watermark_text(found.wanted)}, and NICs")
+    elif found.changes:
         mark = found.recommendation
         whole = found.staged in (None, MarkAnswer(mark.kmin_bytes, mark.kmax_bytes, mark.pmax))
         step = "" if whole else " (a step towards it)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from cli.answers import (
     ListedRolloutAnswer,
     RolloutAnswer,
     RolloutEventAnswer,
+    RolloutHostAnswer,
     RolloutsAnswer,
     RolloutSummaryAnswer,
     RolloutSwitchAnswer,
@@ -151,30 +153,45 @@ def rollout_table(found: RolloutAnswer, *, wide: bool) -> Table:
     for one in found.switches:
         table.add_row(
             Text(one.switch, "bold"),
-            ("canary" if one.stage == 0 else f"batch {one.stage}") + ("" if one.writes else ", dry run"),
+            _stage_text(found, one.stage) + ("" if one.writes else ", dry run"),
             words_of(one.progress),
             *(_change(one) if wide else watermark_cells(one.after or one.target)),
         )
     return table
 
 
+def _stage_text(found: RolloutAnswer, stage: int) -> str:
+    if found.hosts:  # there is a canary of either kind
+        return f"stage {stage + 1} of {len(found.stages)}"
+    return "canary" if stage == 0 else f"batch {stage}"
+
+
 def _host_lines(found: RolloutAnswer) -> Iterator[RenderableType]:
-    """How far hosts have come, those that need a look first; most of thousands are alike."""
+    """What most hosts' NICs get, and how far each has come, those that need a look first."""
     if not found.hosts:
         return
-    table = headed_table(None, "host", "stage", "progress", "NICs", left=4)
+    changes = {one.host: _nic_changes(one) for one in found.hosts}
+    usual, _ = Counter(changes.values()).most_common(1)[0]
+    yield Text(f"NICs: {usual}")
+    table = headed_table(None, "host", "stage", "progress", "", left=4)
     order = sorted(found.hosts, key=lambda one: (not one.detail, one.progress in ("set", "restored")))
     for one in order[:HOSTS_SHOWN]:
-        stage = f"stage {one.stage + 1}" + ("" if one.writes else ", dry run")
-        changes = [line.partition("/")[2] for line in one.diff.splitlines()]
-        text = "; ".join(changes) or ("no change" if one.diff == "" and one.progress != "waiting" else NONE)
-        table.add_row(Text(one.host, "bold"), stage, words_of(one.progress), Text(text))
+        stage = _stage_text(found, one.stage) + ("" if one.writes else ", dry run")
+        other = changes[one.host] if changes[one.host] != usual else ""
+        table.add_row(Text(one.host, "bold"), stage, words_of(one.progress), Text(other))
     yield table
     if len(order) > HOSTS_SHOWN:
         yield Text(f"{len(order) - HOSTS_SHOWN} more hosts: --json shows all", "dim")
     for one in order[:HOSTS_SHOWN]:
         if one.detail:
             yield Text.assemble((f"{one.host}: ", "bold"), one.detail)
+
+
+def _nic_changes(one: RolloutHostAnswer) -> str:
+    """Each change once: most NICs of a host are alike."""
+    lines = dict.fromkeys(line.partition(" ")[2].replace(":", "", 1) for line in one.diff.splitlines())
+    wanted = [f"{name} {value}" for name, value in one.target.items()]
+    return ", ".join(lines or wanted)
 
 
 def _change(one: RolloutSwitchAnswer) -> Iterator[Text]:
@@ -300,7 +317,9 @@ def progress_text(found: ListedRolloutAnswer) -> str:
         return f"it stands still: {found.stalled}"
     stage = found.stages[found.stage] if found.stage < len(found.stages) else []
     summary = found.summary
-    done = f"{summary.done + summary.hosts_done} of {members_text(summary.switches, summary.hosts)} set"
+    done = f"{summary.done} of {count_text(summary.switches, 'switch', 'switches')} set"
+    if summary.hosts:
+        done = f"{summary.hosts_done} of {count_text(summary.hosts, 'host')}, {done}"
     match found.phase:
         case "proposed" | "approved":
             each = "switch and host" if summary.hosts else "switch"

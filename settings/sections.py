@@ -214,7 +214,7 @@ class CounterPollSettings(Section):
 
 class NicPollSettings(Section):
     """What the NICs of hosts in `push.inventory` run, and their counters, read over SSH
-    ([NICs](../nics/connectx.md)). They are only read.
+    ([NICs](../nics/connectx.md)). This only reads; `push.nics` allows that they are set.
 
     Each host is read every ``every_s`` seconds, ``at_once`` of them at a time.
     """

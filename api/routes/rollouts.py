@@ -32,15 +32,19 @@ async def get_rollouts(
     before: Annotated[str | None, Query(description="Only those older than the one with this id.")] = None,
     fields: Fields = None,
 ) -> Response:
-    """The newest first, without their events. ``fields`` without ``switches`` leaves out most bytes."""
+    """The newest first, without their events. ``fields`` without ``switches`` and ``hosts`` leaves out most
+    bytes.
+    """
     found = service.rollouts.newest(limit + 1, before=before)
     total = len(service.rollouts)
     following = json.dumps(found[limit - 1].id if len(found) > limit else None)
     wanted = fields_of(RolloutDocument, fields)
-    switches = wanted is None or "switches" in wanted
+    switches, hosts = (wanted is None or name in wanted for name in ("switches", "hosts"))
 
     def written() -> bytes:
-        each = (RolloutDocument.of(one, switches=switches, events=False) for one in found[:limit])
+        each = (
+            RolloutDocument.of(one, switches=switches, hosts=hosts, events=False) for one in found[:limit]
+        )
         lines = json_list(each, wanted)
         return f'{{"total":{total},"rollouts":{lines},"next":{following}}}'.encode()
 
@@ -64,6 +68,7 @@ async def get_rollout(
         document = RolloutDocument.of(
             rollout,
             switches=wanted is None or "switches" in wanted,
+            hosts=wanted is None or "hosts" in wanted,
             events=wanted is None or "events" in wanted,
         )
         if switch is None:

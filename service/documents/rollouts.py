@@ -232,12 +232,10 @@ class RolloutDocument(Document):
     """All events; null in lists."""
 
     @classmethod
-    def of(cls, rollout: Rollout, *, switches: bool = True, events: bool = True) -> Self:
-        """``switches``: whether to list members; one by one they are most of it."""
+    def of(cls, rollout: Rollout, *, switches: bool = True, hosts: bool = True, events: bool = True) -> Self:
+        """``switches`` and ``hosts``: whether to list them; one by one they are most of it."""
         state, plan = rollout.state, rollout.state.plan
-        listed = [
-            (name, stage) for stage, names in enumerate(plan.stages if switches else ()) for name in names
-        ]
+        members = [(name, stage) for stage, names in enumerate(plan.stages) for name in names]
         return cls.from_attributes(
             state,
             id=plan.id,
@@ -257,10 +255,14 @@ class RolloutDocument(Document):
             summary=RolloutSummaryDocument.of(state),
             switches=[
                 RolloutSwitchDocument.of(name, state, stage)
-                for name, stage in listed
-                if name not in plan.nics
+                for name, stage in members
+                if switches and name not in plan.nics
             ],
-            hosts=[RolloutHostDocument.of(name, state, stage) for name, stage in listed if name in plan.nics],
+            hosts=[
+                RolloutHostDocument.of(name, state, stage)
+                for name, stage in members
+                if hosts and name in plan.nics
+            ],
             events=[_event(event) for event in rollout.events] if events else None,
         )
 

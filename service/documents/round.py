@@ -261,8 +261,8 @@ class RoundDocument(Document):
     trajectories: TrajectoriesDocument | None = None
     """The deepest queues over time; null where candidates are left out, or `notes` says why."""
     co_tuning: CoTuningDocument | None = None
-    """The best found where NICs or port roles may be set too (`tuning.what`); null where they may not. It is
-    advice: an approval sets the watermark recommended alone.
+    """The best found where NICs or port roles may be set too (`tuning.what`); null where they may not. An
+    approval sets the watermark recommended alone, unless it asks for NICs too.
     """
     paths: PathsDocument | None = None
     """Elephants that share a port while an equal-cost one has room, and what other paths would do, where

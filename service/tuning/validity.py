@@ -244,8 +244,10 @@ class Validity:
                 f"{name} now runs {watermark_text(runs)}, and it was made for "
                 f"{watermark_text(_ran(entry, name))}{more}."
             )
-        senders = self.joint.nics.senders
-        ran = entry.senders if senders.source == "nics" else None
+        nics = self.joint.nics
+        senders, ran = nics.senders, entry.senders
+        if senders.source != "nics" or self.rollouts.active_on(nics.hosts) is not None:
+            ran = None  # not known, or some are set and others not yet
         if ran is not None and (found := differing(ran, senders.params)):
             return f"NICs now run other values than it was made for ({'; '.join(found)})."
         silent_s = self.window.silent_s(self._started_s)

@@ -156,6 +156,7 @@ export interface Recommendation {
   caution: string | null;
   support?: Support | null;
   rollout: string | null;
+  sets?: string[]; // watermark, and nic where that was approved too
   nics_refused?: string | null;
   pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
 }

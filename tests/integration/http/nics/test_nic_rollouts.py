@@ -187,6 +187,10 @@ async def test_nics_and_the_watermark_that_goes_with_them_are_set_and_undone(clu
         assert rollout["stages"] == [["leaf1"], ["gpu3", "gpu1"], ["gpu2"], ["gpu4"]]
         assert rollout["summary"]["hosts"] == rollout["summary"]["hosts_written"] == 4
         assert rollout["summary"]["hosts_progress"] == {"set": 4}
+        part = await here.get(f"/v1/rollouts/{rollout['id']}?fields=hosts.host,hosts.progress")
+        assert part == {
+            "hosts": [{"host": one, "progress": "set"} for one in ("gpu3", "gpu1", "gpu2", "gpu4")]
+        }
         gpu3 = rollout["hosts"][0]
         assert (gpu3["host"], gpu3["progress"], gpu3["writes"]) == ("gpu3", "set", True)
         assert f"gpu3/ens1 rate_reduce_monitor_period: 50 → {cut} µs" in gpu3["diff"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from nics.base import StagedChange
 from nics.parameters import DEFAULTS
 from rollout.machine import replay
 from rollout.plan import RolloutPlan, host_stages_of
@@ -12,7 +13,7 @@ from rollout.state import Applied, Failed, Phase, Progress, RolloutState
 from switches.errors import BusyError, UnreachableError
 from tests.unit.rollout.rollouts import plan
 from tests.unit.service.nics.making import Hosts, nic, reading
-from tests.unit.service.rollouts.world import World, run, until, world
+from tests.unit.service.rollouts.world import PATIENCE_S, World, run, until, world
 
 CHANGE = {"rpg_ai_rate": 50}
 BUSY = BusyError("host 'h1'", "another change under way", "one at a time", "let it end")
@@ -52,34 +53,24 @@ def progress(state: RolloutState) -> dict[str, str]:
 def test_a_host_is_read_and_set_one_at_a_time() -> None:
     async def scene() -> None:
         here, of = with_hosts("h1", "h2")
-        host, inside, together = here.nics.adapters["h1"], threading.RLock(), 0
-        read, apply = host.read, host.apply
+        host, gate = here.nics.adapters["h1"], threading.Event()
+        apply = host.apply
 
-        def alone(work):  # type: ignore[no-untyped-def]
-            def worked(*args):  # type: ignore[no-untyped-def]
-                nonlocal together
-                if not inside.acquire(blocking=False):  # the same thread may enter again
-                    together += 1
-                    return work(*args)
-                try:
-                    return work(*args)
-                finally:
-                    inside.release()
+        def held(change: StagedChange) -> None:
+            apply(change)
+            assert gate.wait(PATIENCE_S)
 
-            return worked
-
-        host.read, host.apply = alone(read), alone(apply)  # type: ignore[method-assign]
-        reading_on = asyncio.create_task(_read_on(here))
-        state = await here.rolled_out(of)
-        reading_on.cancel()
-        assert (state.phase, together) == (Phase.DONE, 0)
-        assert rates(here) == {"h1": 50, "h2": 50}
+        host.apply = held  # type: ignore[method-assign]
+        rollout = await here.rollouts.start(of, "ada")
+        await until(lambda: "apply" in host.calls)
+        meanwhile = asyncio.create_task(here.nics.polling.read("h1"))
+        for _ in range(20):  # another's readings, all of which began after this one
+            await here.nics.polling.read("h2")
+        assert not meanwhile.done()
+        gate.set()
+        await meanwhile
+        assert (await here.ended(rollout)).phase is Phase.DONE
         await here.stop()
-
-    async def _read_on(here: World) -> None:
-        while True:
-            await here.nics.polling.read("h1")
-            await asyncio.sleep(0)
 
     run(scene())
 

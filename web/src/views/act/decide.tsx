@@ -43,7 +43,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
       <div>
         <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} was={was} />
         {of.staged && !sameWatermark(of.staged, of.recommendation) && (
-          <p id="staged">An approval takes one step towards it: {spelled(of.staged)}.</p>
+          <p id="staged">{of.sets?.includes("nic") ? "Approved with NICs, and their watermark" : "An approval takes one step towards it"}: {spelled(of.staged)}.</p>
         )}
         <Sentence id="why">{of.why}</Sentence>
         <Remarks of={of} />
@@ -59,9 +59,9 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
           </div>
         )}
         {joint && of.status === "pending" && (
-          <div id="with-nics" class="quiet">
+          <div id="with-nics">
             <Sentence>{joint.sentence}</Sentence>
-            <p>With NICs sets {spelled(joint.watermark)}, and on every host {values(joint)}.{of.nics_refused ? ` Not now: ${of.nics_refused}.` : ""}</p>
+            <p class="quiet">With NICs sets {spelled(joint.watermark)}, and on every host {values(joint)}.{of.nics_refused ? ` Not now: ${of.nics_refused}.` : ""}</p>
           </div>
         )}
         {of.status === "pending" && of.changes && <Planned of={of} switches={switches} />}

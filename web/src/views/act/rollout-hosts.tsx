@@ -22,7 +22,7 @@ export function RolloutHosts({ of }: { of: ListedRollout }) {
           name: "Host and stage",
           cell: (one) => (
             <>
-              {one.host} <span class="absent">stage {one.stage + 1}</span>
+              {one.host} <span class="absent">stage {one.stage + 1} of {of.stages.length}</span>
               {!one.writes && <span class="tag">dry run</span>}
               {one.detail && <small>{one.detail}</small>}
             </>
@@ -30,12 +30,15 @@ export function RolloutHosts({ of }: { of: ListedRollout }) {
           by: (one) => one.host,
         },
         { name: "Progress", cell: (one) => progressOf(one, of), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true, by: (one) => progressOf(one, of) },
-        { name: "NICs, from → to", cell: (one) => changes(one).map((line) => <small key={line}>{line}</small>), words: true },
+        { name: "NICs, from → to", cell: (one) => <small>{changes(one)}</small>, words: true },
       ]}
     />
   );
 }
 
-// A line for each value of each NIC; before it is worked out what every NIC is to get.
-const changes = ({ host, diff, target }: RolloutHost): string[] =>
-  diff ? diff.split("\n").map((line) => line.replace(`${host}/`, "")) : Object.entries(target).map(([name, value]) => `${name} ${value}`);
+// Each change once, as most NICs of a host are alike; before it is worked out what every NIC is to get.
+const changes = ({ diff, target }: RolloutHost): string =>
+  (diff
+    ? [...new Set(diff.split("\n").map((line) => line.slice(line.indexOf(" ") + 1).replace(":", "")))]
+    : Object.entries(target).map(([name, value]) => `${name} ${value}`)
+  ).join(", ");

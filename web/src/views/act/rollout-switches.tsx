@@ -13,7 +13,7 @@ const UNDER_WAY: readonly Progress[] = ["applying", "applied", "verified"];
 
 export function RolloutSwitches({ of, each }: { of: ListedRollout; each: readonly RolloutSwitch[] }) {
   const urgency = (one: RolloutSwitch) => (one.detail ? 0 : UNDER_WAY.includes(one.progress) ? 1 : 2);
-  const stage = (one: RolloutSwitch) => (one.stage === 0 ? "canary" : of.stages.length > 2 ? `batch ${one.stage}` : "fleet");
+  const stage = (one: RolloutSwitch) => of.summary.hosts ? `stage ${one.stage + 1} of ${of.stages.length}` : (one.stage === 0 ? "canary" : of.stages.length > 2 ? `batch ${one.stage}` : "fleet");
   return (
     <>
       <Table

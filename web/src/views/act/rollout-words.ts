@@ -75,7 +75,8 @@ export function said(rollout: ListedRollout): string {
   const of = (wanted: Progress) => members(those(wanted), hosts(wanted));
   const number = (wanted: Progress) => those(wanted) + hosts(wanted);
   const out = hosts("left_out") ? ` ${several(hosts("left_out"), "host")} left out: no answer before anything was set.` : "";
-  const progress = `${count(number("set"))} of ${members(summary.switches, summary.hosts ?? 0)} set.`;
+  const hostsSet = summary.hosts ? `${count(hosts("set"))} of ${several(summary.hosts, "host")}, ` : "";
+  const progress = `${hostsSet}${count(those("set"))} of ${switches(summary.switches)} set.`;
   switch (rollout.phase) {
     case "proposed":
       return "Planned, and not yet approved.";
