@@ -282,8 +282,8 @@ def accept(
     as_json: Json = False,
 ) -> None:
     """Run collectives on a declared fabric, packet by packet, and tell whether it passes (exit 0 or 1)."""
-    from cli.accept import Runs
-    from cli.accept import accept as run
+    from cli.inventory.accept import Runs
+    from cli.inventory.accept import accept as run
     from lab.acceptance.criteria import Criteria
     from lab.setup import LabOptions, duration_of
     from settings.errors import InputError
