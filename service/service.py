@@ -44,6 +44,7 @@ from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
 from settings.model import Settings
 from settings.version import ecntwin_version
+from switches.hashing.registry import set_by_hand
 from switches.registry import AdapterRegistry
 from telemetry.alarms import Level
 from telemetry.errors import WindowError
@@ -101,6 +102,8 @@ class Service:
         self._inventory = None if inventory is None else inventory.text
         devices = {} if inventory is None else inventory.devices()
         adapters = Adapters(settings.push, registry, devices=devices, clock_ns=clocks.wall_ns)
+        by_hand = {name: set_by_hand(device.platform) for name, device in devices.items()}
+        self._hash_settings = {name: said for name, said in by_hand.items() if said is not None}
         declared = load_topology(settings.fabric.topology)
         self.pipeline = IngestPipeline(
             settings,
@@ -239,7 +242,9 @@ class Service:
     def _make_tuning(self, given: Workers | None, search: SearchSettings | None) -> None:
         """Creates rounds, approvals and what-if requests."""
         settings, clocks = self.settings, self._clocks
-        ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
+        ask = replace(ask_of(settings), hash_settings=self._hash_settings)
+        if search is not None:
+            ask = replace(ask, search=search)
         workers = given or search_workers(settings.search)
         self.validity = Validity(
             fleet=self.fleet,

@@ -148,6 +148,8 @@ class PathFixDocument(Document):
     """The best moves; null where none helps, or nothing was predicted."""
     hashed: HashedDocument | None
     """What another hash seed would do; null where nothing was predicted."""
+    hash_setting: str | None = None
+    """What sets it on the switch, in the words of its platform; null where that is not known."""
 
     @classmethod
     def of(cls, one: PathFix) -> Self:

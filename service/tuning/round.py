@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -54,7 +54,8 @@ class Ask:
     """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent).
 
     ``residual_limit``: the factor, either way, between predicted and measured queue beyond which nothing is
-    recommended. ``notes`` are said with the recommendation.
+    recommended. ``notes`` are said with the recommendation. ``hash_settings``: by switch, what hashes its
+    flows anew in the words of its platform.
     """
 
     fabric: Fabric
@@ -64,6 +65,7 @@ class Ask:
     version: str
     residual_limit: float = RESIDUAL_LIMIT
     notes: tuple[str, ...] = ()
+    hash_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ def run_round(
     if "path" in ask.search.what:
         like = found.scenario if found.failure is None else None
         paths = advise(state, like, running, ask.search, seed=ask.seed, workers=workers, progress=report)
+        fixes = (one.with_setting(ask.hash_settings.get(one.collision.switch)) for one in paths.fixes)
+        paths = replace(paths, fixes=tuple(fixes))
     predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
     measured = found.measured_bytes
     if measured is None:

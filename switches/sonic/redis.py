@@ -51,9 +51,10 @@ class Databases:
         self.config = open_db(options.config_db)
         self.asic = open_db(options.asic_db)
         self.counters = open_db(options.counters_db)
+        self.state = open_db(options.state_db)
 
     def close(self) -> None:
-        for client in (self.config, self.asic, self.counters):
+        for client in (self.config, self.asic, self.counters, self.state):
             client.close()
 
 
