@@ -97,6 +97,7 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     changes: list[SettingChangeAnswer]
     sensitivities: list[SensitivityAnswer]
     connectx: dict[str, int]
+    recommended: bool = False
 
 
 class PortLoadAnswer(msgspec.Struct, frozen=True):
@@ -176,7 +177,15 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     blocked: list[BlockAnswer] = []
     support: SupportAnswer | None = None
     co_tuning: CoTuningAnswer | None = None
+    nics_refused: str | None = None
     paths: PathsAnswer | None = None
+
+    @property
+    def with_nics(self) -> CoTuningAnswer | None:
+        """What an approval with NICs sets; None where it would be refused."""
+        found = self.co_tuning
+        settable = found is not None and found.recommended and found.connectx and self.nics_refused is None
+        return found if settable else None
 
     @property
     def wanted(self) -> MarkAnswer:
@@ -202,6 +211,16 @@ class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
     detail: str
 
 
+class RolloutHostAnswer(msgspec.Struct, frozen=True):
+    host: str
+    stage: int
+    writes: bool
+    progress: str
+    target: dict[str, int]
+    diff: str
+    detail: str
+
+
 class RolloutEventAnswer(msgspec.Struct, frozen=True):
     at: str
     what: str
@@ -214,11 +233,20 @@ class RolloutSummaryAnswer(msgspec.Struct, frozen=True):
     written: int
     progress: dict[str, int]
     left_alone: list[str]
+    hosts: int = 0
+    hosts_written: int = 0
+    hosts_progress: dict[str, int] = {}
+    left_out: list[str] = []
 
     @property
     def done(self) -> int:
         """How many switches run the new watermark."""
         return self.progress.get("verified", 0) + self.progress.get("set", 0)
+
+    @property
+    def hosts_done(self) -> int:
+        """How many hosts' NICs run the new values."""
+        return self.hosts_progress.get("verified", 0) + self.hosts_progress.get("set", 0)
 
 
 class ListedRolloutAnswer(msgspec.Struct, frozen=True):
@@ -238,8 +266,8 @@ class ListedRolloutAnswer(msgspec.Struct, frozen=True):
 
     @property
     def writes(self) -> bool:
-        """Whether it writes to any switch; otherwise it is a dry run."""
-        return self.summary.written > 0
+        """Whether it writes to any switch or host; otherwise it is a dry run."""
+        return self.summary.written + self.summary.hosts_written > 0
 
 
 LISTED_ROLLOUT = ",".join(ListedRolloutAnswer.__struct_fields__)
@@ -249,6 +277,7 @@ class RolloutAnswer(ListedRolloutAnswer, frozen=True):
     recommendation: str
     switches: list[RolloutSwitchAnswer]
     events: list[RolloutEventAnswer] | None
+    hosts: list[RolloutHostAnswer] = []
 
 
 class RolloutsAnswer(msgspec.Struct, frozen=True):

@@ -107,6 +107,10 @@ def recommendations(
 
 def approve(
     recommendation: Annotated[str, _id("A recommendation, or current.", pending_ids)],
+    with_nics: Annotated[
+        bool,
+        typer.Option("--with-nics", help="Set its NIC values on all hosts too, and their watermark."),
+    ] = False,
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
@@ -119,7 +123,7 @@ def approve(
     """
     from cli.recommendations import approve as run
 
-    run(url, recommendation, yes=yes, wait=wait, as_json=as_json)
+    run(url, recommendation, with_nics=with_nics, yes=yes, wait=wait, as_json=as_json)
 
 
 def reject(

@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.answers import (
+    CoTuningAnswer,
     MarkAnswer,
+    PredictionAnswer,
     RecommendationAnswer,
     RecommendationsAnswer,
     RolloutAnswer,
@@ -133,6 +135,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         ("caution", [found.caution] if found.caution else []),
         ("second opinion", [found.second_opinion.sentence] if found.second_opinion else []),
         ("together", [found.co_tuning.sentence] if found.co_tuning else []),
+        ("NICs stay", [found.nics_refused] if found.nics_refused else []),
         ("paths", path_sentences(found.paths) if found.paths else []),
         ("remark", found.remarks),
         ("note", found.notes),
@@ -157,7 +160,10 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     if found.paths is not None:
         yield from path_tables(found.paths)
     if found.status == "pending" and not found.blocked:
-        yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
+        if found.changes:
+            yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
+        if found.with_nics is not None:
+            yield Text(f"ecntwin approve {found.id} --with-nics sets NICs and switches together.", "dim")
 
 
 def _decision(found: RecommendationAnswer) -> Text:
@@ -171,22 +177,27 @@ def _decision(found: RecommendationAnswer) -> Text:
     return line
 
 
-def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
+def approve(url: str, which: str, *, with_nics: bool, yes: bool, wait: bool, as_json: bool) -> None:
     """Exits 0 once it is rolled out (without waiting: once it began), 1 if rolled back or declined.
 
-    The service is told which incumbent was shown, and refuses if another one runs by then.
+    The service is told which incumbent and which NIC values were shown, and refuses if these are others by
+    then.
     """
     if not yes:
         require_terminal("approve")
     with ServiceClient.at(url) as service:
         found = recommendation(service, which).read(RecommendationAnswer)
-        _check_valid(found)
+        _check_valid(found, with_nics=with_nics)
+        joint = found.with_nics if with_nics else None
         if not (yes and as_json):
             switches = service.get("/v1/switches").read(list[SwitchAnswer])
-            _show_change(found, switches, screen_for_asking() if as_json else console(wide=True))
+            _show_change(found, switches, joint, screen_for_asking() if as_json else console(wide=True))
         if not yes:
             confirm(f"Approve {found.id}?")
-        shown = {"incumbent": {name: getattr(found.incumbent, name) for name in MarkAnswer.__struct_fields__}}
+        shown: dict[str, Any] = {"incumbent": _mark(found.incumbent)}
+        if joint is not None:
+            shown["parts"] = ["watermark", "nic"]
+            shown["together"] = {"watermark": _mark(joint.watermark), "connectx": joint.connectx}
         decided = service.post(f"/v1/recommendations/{quote(found.id, safe='')}/approve", shown)
         begun = decided.read(RecommendationAnswer).rollout
         lines = None if as_json else console(wide=True)
@@ -207,6 +218,10 @@ def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> No
         lines.print(Text(f"ecntwin rollouts {begun} shows its progress.", "dim"))
 
 
+def _mark(of: MarkAnswer | PredictionAnswer) -> dict[str, float]:
+    return {name: getattr(of, name) for name in MarkAnswer.__struct_fields__}
+
+
 def reject(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         if which == "current":
@@ -220,12 +235,15 @@ def reject(url: str, which: str, *, as_json: bool) -> None:
     )
 
 
-def change_table(found: RecommendationAnswer, switches: list[SwitchAnswer]) -> Table:
-    """The change that an approval makes on each switch."""
-    wanted = watermark_cells(found.wanted)
+def change_table(
+    found: RecommendationAnswer, switches: list[SwitchAnswer], mark: MarkAnswer | None = None
+) -> Table:
+    """The change that an approval makes on each switch, to ``mark`` where that is not the recommended one."""
+    mark = mark or found.wanted
+    wanted = watermark_cells(mark)
     by_name = {one.name: one for one in switches}
     concerned = [by_name[name] for name in found.switches if name in by_name]
-    title = f"{found.id}: {watermark_text(found.wanted)}"
+    title = f"{found.id}: {watermark_text(mark)}"
     table = headed_table(title, "switch", "Kmin", "Kmax", "Pmax", "note")
     table.columns[-1].justify = "left"
     for column in table.columns[:-1]:
@@ -236,7 +254,7 @@ def change_table(found: RecommendationAnswer, switches: list[SwitchAnswer]) -> T
             Text(after, "dim") if before == after else Text.assemble((f"{before} → ", "dim"), (after, "bold"))
             for before, after in zip(now, wanted, strict=True)
         ]
-        table.add_row(Text(one.name, "bold"), *cells, _note(one, found.wanted))
+        table.add_row(Text(one.name, "bold"), *cells, _note(one, mark))
     return table
 
 
@@ -258,11 +276,21 @@ def _note(one: SwitchAnswer, wanted: MarkAnswer) -> Text:
     return line
 
 
-def _show_change(found: RecommendationAnswer, switches: list[SwitchAnswer], screen: Console) -> None:
-    table = change_table(found, switches)
+def _show_change(
+    found: RecommendationAnswer,
+    switches: list[SwitchAnswer],
+    joint: CoTuningAnswer | None,
+    screen: Console,
+) -> None:
+    table = change_table(found, switches, None if joint is None else joint.watermark)
     screen.print(table)
-    screen.print(Text(found.why))
-    screen.print(Text(_worth(found)))
+    if joint is None:
+        screen.print(Text(found.why))
+        screen.print(Text(_worth(found)))
+    else:
+        values = ", ".join(f"{name} {value}" for name, value in joint.connectx.items())
+        screen.print(Text(f"On the NICs of every host: {values}.", "bold"))
+        screen.print(Text(joint.sentence))
     for sentence in [*found.holds, *([found.caution] if found.caution else []), *found.notes]:
         screen.print(Text(f"Note: {sentence}", "yellow"))
     writes = sum(one.writes for one in switches if one.name in found.switches)
@@ -282,11 +310,16 @@ def _worth(found: RecommendationAnswer) -> str:
     return f"{predicted}made at {clock_text(found.created)}, {max(age.total_seconds(), 0):.0f} s ago."
 
 
-def _check_valid(found: RecommendationAnswer) -> None:
+def _check_valid(found: RecommendationAnswer, *, with_nics: bool) -> None:
     """Refuses early what the service would refuse too, which spares the operator a pointless question."""
     if found.status == "pending" and not found.blocked:
-        return
-    if found.blocked:
+        if (with_nics and found.with_nics is not None) or (not with_nics and found.changes):
+            return
+        if not with_nics:
+            rule = "it leaves the watermark as it is, unless NICs are set with it: --with-nics"
+        else:
+            rule = f"its NIC values cannot be set: {found.nics_refused or 'no change of NICs is recommended'}"
+    elif found.blocked:
         rule = "it is blocked: " + " ".join(block.reason for block in found.blocked).removesuffix(".")
     elif found.expired is not None:
         rule = f"it is expired: {found.expired.reason.removesuffix('.')}"

@@ -22,6 +22,7 @@ from cli.answers import (
     RolloutAnswer,
     RolloutEventAnswer,
     RolloutsAnswer,
+    RolloutSummaryAnswer,
     RolloutSwitchAnswer,
 )
 from cli.client import Answer, ServiceClient
@@ -47,6 +48,7 @@ from settings.errors import AwayError, RefusedError
 
 NEWEST = "newest"
 EVENTS_SHOWN = 30
+HOSTS_SHOWN = 20
 EVERY_S = 0.5
 AWAY_S = 60.0
 
@@ -94,10 +96,20 @@ def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> RenderableType:
             Text(rollout.id, "" if rollout.ended else "bold"),
             clock_text(rollout.proposed_at),
             words_of(rollout.phase),
-            f"{rollout.summary.done} of {rollout.summary.switches}" if rollout.writes else "dry run",
+            _set_of(rollout.summary) if rollout.writes else "dry run",
             *((rollout.approved_by or NONE, _why(rollout)) if wide else ()),
         )
     return table
+
+
+def _set_of(summary: RolloutSummaryAnswer) -> str:
+    return f"{summary.done + summary.hosts_done} of {summary.switches + summary.hosts}"
+
+
+def members_text(switches: int, hosts: int) -> str:
+    """Such as ``3 switches and 100 hosts``, without those of which there is none."""
+    said = [count_text(switches, "switch", "switches")] if switches or not hosts else []
+    return " and ".join([*said, *([count_text(hosts, "host")] if hosts else [])])
 
 
 def _why(rollout: ListedRolloutAnswer) -> Text:
@@ -105,7 +117,7 @@ def _why(rollout: ListedRolloutAnswer) -> Text:
 
 
 def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableType]:
-    """Phase, switches, notes and the newest events of a rollout."""
+    """Phase, switches, hosts, notes and the newest events of a rollout."""
     lines = labelled_lines()
     lines.add_row("rollout", Text(found.id, "bold"))
     lines.add_row("recommendation", found.recommendation)
@@ -121,6 +133,7 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
     for switch in found.switches:
         for note in [*switch.notes, *([switch.detail] if switch.detail else [])]:
             yield Text.assemble((f"{switch.switch}: ", "bold"), note)
+    yield from _host_lines(found)
     events = found.events or []
     earlier = len(events) - EVENTS_SHOWN
     if earlier > 0:
@@ -143,6 +156,25 @@ def rollout_table(found: RolloutAnswer, *, wide: bool) -> Table:
             *(_change(one) if wide else watermark_cells(one.after or one.target)),
         )
     return table
+
+
+def _host_lines(found: RolloutAnswer) -> Iterator[RenderableType]:
+    """How far hosts have come, those that need a look first; most of thousands are alike."""
+    if not found.hosts:
+        return
+    table = headed_table(None, "host", "stage", "progress", "NICs", left=4)
+    order = sorted(found.hosts, key=lambda one: (not one.detail, one.progress in ("set", "restored")))
+    for one in order[:HOSTS_SHOWN]:
+        stage = f"stage {one.stage + 1}" + ("" if one.writes else ", dry run")
+        changes = [line.partition("/")[2] for line in one.diff.splitlines()]
+        text = "; ".join(changes) or ("no change" if one.diff == "" and one.progress != "waiting" else NONE)
+        table.add_row(Text(one.host, "bold"), stage, words_of(one.progress), Text(text))
+    yield table
+    if len(order) > HOSTS_SHOWN:
+        yield Text(f"{len(order) - HOSTS_SHOWN} more hosts: --json shows all", "dim")
+    for one in order[:HOSTS_SHOWN]:
+        if one.detail:
+            yield Text.assemble((f"{one.host}: ", "bold"), one.detail)
 
 
 def _change(one: RolloutSwitchAnswer) -> Iterator[Text]:
@@ -249,7 +281,8 @@ def _status_line() -> Iterator[Callable[[str], None]]:
 def event_text(event: RolloutEventAnswer, of: RolloutAnswer) -> Text:
     """``14:03:22  leaf1 applied``, or ``leaf1 applied (dry run)`` where nothing was written."""
     what = " ".join(part for part in (event.switch, event_words(event.what)) if part)
-    if any(one.switch == event.switch and not one.writes for one in of.switches):
+    dry = any(one.switch == event.switch and not one.writes for one in of.switches)
+    if dry or any(one.host == event.switch and not one.writes for one in of.hosts):
         what += " (dry run)"
     style = "red" if event.what in ("Failed", "WentSilent", "LeftAlone", "RollbackAsked") else ""
     line = Text.assemble((clock_text(event.at), "dim"), "  ", (what, style))
@@ -266,11 +299,12 @@ def progress_text(found: ListedRolloutAnswer) -> str:
     if found.stalled:
         return f"it stands still: {found.stalled}"
     stage = found.stages[found.stage] if found.stage < len(found.stages) else []
-    total = count_text(found.summary.switches, "switch", "switches")
-    done = f"{found.summary.done} of {total} set"
+    summary = found.summary
+    done = f"{summary.done + summary.hosts_done} of {members_text(summary.switches, summary.hosts)} set"
     match found.phase:
         case "proposed" | "approved":
-            return "working out the change of each switch; none is touched yet"
+            each = "switch and host" if summary.hosts else "switch"
+            return f"working out the change of each {each}; none is touched yet"
         case "canary":
             return f"setting {list_text(stage)} first"
         case "soak":
@@ -290,14 +324,17 @@ def outcome_text(found: ListedRolloutAnswer) -> str:
     summary = found.summary
     if found.phase == "done":
         if not found.writes:
-            return f"a dry run: would have set {count_text(summary.switches, 'switch', 'switches')}"
-        return f"{count_text(summary.done, 'switch', 'switches')} read back to run it"
-    restored = summary.progress.get("restored", 0)
-    sentence = f"{count_text(restored, 'switch', 'switches')} returned to what ran before"
+            return f"a dry run: would have set {members_text(summary.switches, summary.hosts)}"
+        out = f"; left out, as they did not answer: {list_text(summary.left_out)}" if summary.left_out else ""
+        return f"{members_text(summary.done, summary.hosts_done)} read back to run it{out}"
+    switches, hosts = summary.progress.get("restored", 0), summary.hosts_progress.get("restored", 0)
+    restored = switches + hosts
+    sentence = f"{members_text(switches, hosts)} returned to what ran before"
     if summary.left_alone:
         left = list_text(summary.left_alone)
         sentence += f"; left alone, as somebody else has set them since: {left}"
-    return sentence if restored or summary.left_alone else "no switch had been touched"
+    untouched = "nothing" if summary.hosts else "no switch"
+    return sentence if restored or summary.left_alone else f"{untouched} had been touched"
 
 
 def put_freeze(url: str, *, frozen: bool, as_json: bool) -> None:

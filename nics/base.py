@@ -150,6 +150,16 @@ class StagedChange:
                     return False
         return True
 
+    def difference(self, reading: Reading) -> str:
+        """The first value that is not of ``after``."""
+        for one in self.before:
+            nic = reading.nic(one.nic)
+            for name, wanted in self.after.items():
+                now = None if nic is None else nic.values.get(name)
+                if now != wanted:
+                    return f"{one.nic} {name} {'missing' if now is None else now}"
+        return "other values"
+
     @staticmethod
     def _runs(reading: Reading, nic: str, values: Values) -> bool:
         found = reading.nic(nic)
@@ -186,8 +196,9 @@ class NicAdapter(Protocol):
         """Makes a staged change on every NIC of the host, or on none.
 
         Does nothing if it is made already. Raises ``ConcurrentEditError``, and sets nothing, where a NIC runs
-        values that are neither from this change nor from before it, or somebody else is setting them;
-        ``ReadBackError`` where a NIC does not take a value: what was set of the change is undone then.
+        values that are neither from this change nor from before it; ``BusyError`` where somebody else is
+        setting them; ``ReadBackError`` where a NIC does not take a value: what was set of the change is then
+        undone.
         """
 
     def verify(self, change: StagedChange) -> Reading:
@@ -197,7 +208,8 @@ class NicAdapter(Protocol):
         """Restores each NIC to what it ran before the change, and reads that back.
 
         Does nothing where that runs already. Raises ``ConcurrentEditError``, and sets nothing, where somebody
-        else has set these parameters since, and ``ReadBackError`` where the old values do not take.
+        else has set these parameters since, ``BusyError`` where somebody is setting them, and
+        ``ReadBackError`` where the old values do not take.
         """
 
     def close(self) -> None:

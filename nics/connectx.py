@@ -28,6 +28,7 @@ from nics.host import Host
 from nics.parameters import PARAMETERS, Values, check_values, too_old
 from nics.ssh import SshSession
 from switches.errors import (
+    BusyError,
     CapabilityError,
     ConcurrentEditError,
     InventoryError,
@@ -117,7 +118,7 @@ class ConnectXAdapter:
             return found
         rule = "after applying, every NIC must run the values of the change"
         remedy = "check for others who set this host, and its own log"
-        raise ReadBackError(self._host.where, _difference(change, found), rule, remedy)
+        raise ReadBackError(self._host.where, change.difference(found), rule, remedy)
 
     def rollback(self, change: StagedChange) -> None:
         answer = self._set(change, undo=True)
@@ -195,7 +196,7 @@ class ConnectXAdapter:
             if kind == "busy":
                 rule = "one change of a host's NICs is made at a time"
                 received = "another change under way"
-                raise ConcurrentEditError(self._host.where, received, rule, "let it end, and try again")
+                raise BusyError(self._host.where, received, rule, "let it end, and try again")
             if kind == "foreign":
                 path, _, value = rest.partition(" ")
                 rule = (
@@ -263,14 +264,3 @@ def _priorities(nic: FoundNic, side: str) -> tuple[int, ...] | None:
     return (
         tuple(sorted(int(name) for name, on in found.items() if on and name.isdecimal())) if found else None
     )
-
-
-def _difference(change: StagedChange, found: Reading) -> str:
-    """The first value that is not of the change."""
-    for one in change.before:
-        nic = found.nic(one.nic)
-        for name, wanted in change.after.items():
-            now = None if nic is None else nic.values.get(name)
-            if now != wanted:
-                return f"{one.nic} {name} {'missing' if now is None else now}"
-    return "other values"

@@ -1,1 +1,1 @@
-"""Rollouts of a watermark to many switches: a pure state machine, its events and its guards."""
+"""Rollouts to many switches and hosts: a pure state machine, its events and its guards."""

@@ -1,9 +1,9 @@
 """The rollout state machine: (state, event) → state, and state → next actions.
 
 The next actions follow from the state alone, so after a crash the replayed journal gives them again; every
-action may therefore run twice, and adapters allow for that. A state never forgets a switch that was, or may
-have been, set: the machine ends ``done`` with every switch set, or ``rolled_back`` with every touched one
-restored or, where somebody else has set it since, left alone.
+action may therefore run twice, and adapters allow for that. A state never forgets a member that was, or may
+have been, set: the machine ends ``done`` with every member set (but for hosts that were left out before any
+was), or ``rolled_back`` with every touched one restored or, where somebody else has set it since, left alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rollout.state import (
     Apply,
     Applying,
     Approved,
+    Change,
     Check,
     Checked,
     Confirm,
@@ -27,6 +28,8 @@ from rollout.state import (
     Frozen,
     LeftAlone,
     Measured,
+    MemberAction,
+    MemberProgress,
     Phase,
     Progress,
     Proposed,
@@ -35,8 +38,7 @@ from rollout.state import (
     RolloutState,
     Stage,
     Staged,
-    SwitchAction,
-    SwitchProgress,
+    StagedNics,
     Thawed,
     Undo,
     Undone,
@@ -45,11 +47,11 @@ from rollout.state import (
     Watch,
     WentSilent,
 )
-from switches.base import StagedChange
 from twin.watermark import Watermark
 
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 15.0
+_ROUNDING = 1e-9
 _SETTING = (Phase.CANARY, Phase.FLEET)
 
 
@@ -60,7 +62,7 @@ def begin(event: Proposed) -> RolloutState:
         phase=Phase.PROPOSED,
         since_s=event.at_s,
         proposed_s=event.at_s,
-        switches={name: SwitchProgress() for name in plan.switches},
+        members={name: MemberProgress() for name in plan.members},
         phases=((event.at_s, Phase.PROPOSED),),
     )
 
@@ -87,12 +89,12 @@ def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
         return tuple(
             Undo(name, change)
             for name in reversed(state.touched)
-            if (change := _due(state, name, now_s)) is not None and state.switches[name].progress.touched
+            if (change := _due(state, name, now_s)) is not None and state.members[name].progress.touched
         )
     if state.phase is Phase.APPROVED:
         return tuple(
-            Stage(name, state.plan.targets[name])
-            for name, one in state.switches.items()
+            Stage(name, state.plan.target(name))
+            for name, one in state.members.items()
             if one.progress is Progress.WAITING and one.retry_at_s <= now_s and not state.frozen
         )
     if state.phase.forward:
@@ -104,7 +106,7 @@ def next_due_s(state: RolloutState, now_s: float) -> float | None:
     """When the next retry after now is due; None without one."""
     if state.phase.ended:
         return None
-    waiting = (one.retry_at_s for one in state.switches.values() if one.failing_since_s is not None)
+    waiting = (one.retry_at_s for one in state.members.values() if one.failing_since_s is not None)
     return min((at_s for at_s in waiting if at_s > now_s), default=None)
 
 
@@ -114,12 +116,12 @@ def _checks(state: RolloutState, now_s: float) -> Iterable[Check]:
         yield Check(tuple(change for change in due if change is not None))
 
 
-def _steps(state: RolloutState, now_s: float) -> Iterable[SwitchAction]:
+def _steps(state: RolloutState, now_s: float) -> Iterable[MemberAction]:
     for name in state.current:
         change = _due(state, name, now_s)
         if change is None:
             continue
-        match state.switches[name].progress:
+        match state.members[name].progress:
             case Progress.STAGED | Progress.APPLYING if not state.frozen and not state.unread:
                 yield Apply(name, change)
             case Progress.APPLIED:
@@ -128,15 +130,15 @@ def _steps(state: RolloutState, now_s: float) -> Iterable[SwitchAction]:
                 yield Confirm(name, change)
 
 
-def _due(state: RolloutState, name: str, now_s: float) -> StagedChange | None:
-    one = state.switches[name]
+def _due(state: RolloutState, name: str, now_s: float) -> Change | None:
+    one = state.members[name]
     return one.change if one.retry_at_s <= now_s else None
 
 
 def _watch(state: RolloutState) -> tuple[Watch, ...]:
     if not _watched(state):
         return ()
-    return (Watch(state.plan.up_to(state.stage), state.soak_from_s or state.since_s),)
+    return (Watch(state.plan.watched(state.stage), state.soak_from_s or state.since_s),)
 
 
 def _watched(state: RolloutState) -> bool:
@@ -149,18 +151,20 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
     match event:
         case Approved(by=by, checks=checks) if state.phase is Phase.PROPOSED:
             return _enter(replace(state, approved_by=by, checks=checks), Phase.APPROVED, event.at_s)
-        case Staged(switch=name, change=change) if _is(state, name, Progress.WAITING):
-            return _with(state, name, SwitchProgress(Progress.STAGED, change))
+        case Staged(switch=name, change=change) | StagedNics(switch=name, change=change) if _is(
+            state, name, Progress.WAITING
+        ):
+            return _with(state, name, MemberProgress(Progress.STAGED, change))
         case Applying(switch=name) if _has_change(state, name) and not _is(state, name, Progress.SET):
             touched = state.touched if name in state.touched else (*state.touched, name)
-            again = replace(state.switches[name], progress=Progress.APPLYING, runs=None)
+            again = replace(state.members[name], progress=Progress.APPLYING, runs=None)
             return _with(replace(state, touched=touched), name, again)  # a retry is no success yet
         case Applied(switch=name) if name in state.touched and not _is(state, name, Progress.SET):
             return _step(state, name, Progress.APPLIED)
         case Verified(switch=name, runs=runs) if _is(state, name, Progress.APPLIED):
             return _step(state, name, Progress.VERIFIED, runs)
         case Confirmed(switch=name) if _is(state, name, Progress.VERIFIED):
-            return _step(state, name, Progress.SET, state.switches[name].runs)
+            return _step(state, name, Progress.SET, state.members[name].runs)
         case Checked(switches=names) if state.unread:
             return _checked(state, names)
         case Undone(switch=name) if state.phase is Phase.ROLLING_BACK and name in state.touched:
@@ -169,7 +173,7 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
             state.phase is Phase.ROLLING_BACK and name in state.touched
         ):
             return _step(state, name, Progress.LEFT_ALONE, detail=said)
-        case Failed(switch=name) if name in state.switches and not state.phase.ended:
+        case Failed(switch=name) if name in state.members and not state.phase.ended:
             return _failed(state, event)
         case Measured() if _watched(state):
             return _measured(state, event)
@@ -187,11 +191,12 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
 
 
 def _settle(state: RolloutState, at_s: float) -> RolloutState:
-    """Moves the rollout on as its switches' progress allows."""
+    """Moves the rollout on as its members' progress allows."""
     # Backwards: the last of them mostly comes last, so that one look says no. A journal of thousands of
-    # switches' steps is replayed in no time.
+    # members' steps is replayed in no time.
     if state.phase is Phase.APPROVED and all(
-        one.progress is Progress.STAGED for one in reversed(tuple(state.switches.values()))
+        one.progress in (Progress.STAGED, Progress.LEFT_OUT)
+        for one in reversed(tuple(state.members.values()))
     ):
         return _enter(state, Phase.CANARY, at_s)
     if state.phase in _SETTING and not state.stage_over and _all_set(state):
@@ -201,18 +206,19 @@ def _settle(state: RolloutState, at_s: float) -> RolloutState:
     if state.phase.forward and state.stage_over and not state.unread:
         return _next_stage(state, at_s)
     if state.phase is Phase.ROLLING_BACK and not any(
-        state.switches[name].progress.touched for name in state.touched
+        state.members[name].progress.touched for name in state.touched
     ):
         return _enter(state, Phase.ROLLED_BACK, at_s)
     if state.phase is Phase.ROLLED_BACK and any(
-        state.switches[name].progress.touched for name in state.touched
+        state.members[name].progress.touched for name in state.touched
     ):
         return _enter(state, Phase.ROLLING_BACK, at_s)  # a step that was running has ended after all
     return state
 
 
 def _all_set(state: RolloutState) -> bool:
-    return all(state.switches[name].progress is Progress.SET for name in reversed(state.current))
+    over = (Progress.SET, Progress.LEFT_OUT)
+    return all(state.members[name].progress in over for name in reversed(state.current))
 
 
 def _end_stage(state: RolloutState) -> RolloutState:
@@ -234,8 +240,8 @@ def _checked(state: RolloutState, names: Iterable[str]) -> RolloutState:
     so_far = _set_so_far(state)
     if not set(so_far).issubset(names):
         return state
-    fresh = {name: replace(_afresh(state.switches[name]), detail="") for name in so_far}
-    return replace(state, switches={**state.switches, **fresh}, unread=False)
+    fresh = {name: replace(_afresh(state.members[name]), detail="") for name in so_far}
+    return replace(state, members={**state.members, **fresh}, unread=False)
 
 
 def _next_stage(state: RolloutState, at_s: float) -> RolloutState:
@@ -247,7 +253,7 @@ def _next_stage(state: RolloutState, at_s: float) -> RolloutState:
 
 def _failed(state: RolloutState, event: Failed) -> RolloutState:
     """Retries a passing failure within the patience; any other turns back. An undo is never given up."""
-    one = state.switches[event.switch]
+    one = state.members[event.switch]
     turning_back = state.phase is Phase.ROLLING_BACK
     if (event.step == "undo") != turning_back or (event.step == "check" and one.progress is not Progress.SET):
         return state  # a failure of a step that is no longer due
@@ -264,7 +270,22 @@ def _failed(state: RolloutState, event: Failed) -> RolloutState:
     patient = event.passing and event.at_s - since_s < state.plan.limits.patience_s
     if turning_back or patient:
         return state
+    if event.passing and _may_be_left_out(state, event.switch):
+        return _with(state, event.switch, replace(_afresh(failing), progress=Progress.LEFT_OUT))
     return _turn_back(state, f"{event.step} failed: {event.sentence}", event.at_s)
+
+
+def _may_be_left_out(state: RolloutState, name: str) -> bool:
+    """Whether the rollout goes on without a host that cannot be reached while nothing is set yet.
+
+    Of the hosts that are set first one is left at least: they show what the others are in for.
+    """
+    plan = state.plan
+    if state.phase is not Phase.APPROVED or name not in plan.nics:
+        return False
+    out = {name, *(one for one in plan.nics if state.members[one].progress is Progress.LEFT_OUT)}
+    first = next(set(stage) for stage in plan.stages if not plan.nics.keys().isdisjoint(stage))
+    return len(out) <= plan.limits.missing_share * len(plan.nics) + _ROUNDING and not first <= out
 
 
 def _measured(state: RolloutState, event: Measured) -> RolloutState:
@@ -296,8 +317,8 @@ def _needed(before: Figures) -> Iterable[str]:
 def _turn_back(state: RolloutState, why: str, at_s: float) -> RolloutState:
     if state.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK):
         return state
-    fresh = {name: _afresh(one) for name, one in state.switches.items()}
-    back = replace(state, switches=fresh, unread=False, stage_over=False, why=why)
+    fresh = {name: _afresh(one) for name, one in state.members.items()}
+    back = replace(state, members=fresh, unread=False, stage_over=False, why=why)
     return _enter(back, Phase.ROLLING_BACK, at_s)
 
 
@@ -305,17 +326,18 @@ def _resumed(state: RolloutState, at_s: float) -> RolloutState:
     """Patience and soak begin again; the device may have undone what was applied and not confirmed, and
     others may have set what was set.
     """
-    switches = {}
-    for name, one in state.switches.items():
+    members = {}
+    for name, one in state.members.items():
         unsure = one.progress in (Progress.APPLIED, Progress.VERIFIED)
         progress = Progress.APPLYING if unsure else one.progress
-        switches[name] = replace(_afresh(one), progress=progress, detail="")
+        detail = one.detail if progress is Progress.LEFT_OUT else ""
+        members[name] = replace(_afresh(one), progress=progress, detail=detail)
     soak = None if state.soak_from_s is None else at_s
     over = state.stage_over and state.phase is not Phase.SOAK
-    return _read_again(replace(state, switches=switches, soak_from_s=soak, stage_over=over))
+    return _read_again(replace(state, members=members, soak_from_s=soak, stage_over=over))
 
 
-def _afresh(one: SwitchProgress) -> SwitchProgress:
+def _afresh(one: MemberProgress) -> MemberProgress:
     return replace(one, failing_since_s=None, attempts=0, retry_at_s=0.0)
 
 
@@ -324,19 +346,19 @@ def _enter(state: RolloutState, phase: Phase, at_s: float) -> RolloutState:
 
 
 def _is(state: RolloutState, name: str, progress: Progress) -> bool:
-    return name in state.switches and state.switches[name].progress is progress
+    return name in state.members and state.members[name].progress is progress
 
 
 def _has_change(state: RolloutState, name: str) -> bool:
-    return name in state.switches and state.switches[name].change is not None
+    return name in state.members and state.members[name].change is not None
 
 
 def _step(
     state: RolloutState, name: str, progress: Progress, runs: Watermark | None = None, detail: str = ""
 ) -> RolloutState:
-    change = state.switches[name].change
-    return _with(state, name, SwitchProgress(progress, change, runs, detail=detail))
+    change = state.members[name].change
+    return _with(state, name, MemberProgress(progress, change, runs, detail=detail))
 
 
-def _with(state: RolloutState, name: str, one: SwitchProgress) -> RolloutState:
-    return replace(state, switches={**state.switches, name: one})
+def _with(state: RolloutState, name: str, one: MemberProgress) -> RolloutState:
+    return replace(state, members={**state.members, name: one})

@@ -1,19 +1,24 @@
-"""The plan of a rollout: its switches in stages, their watermarks, the limits of its guards, and the guards.
+"""The plan of a rollout: members in stages, what each is set to, the limits of its guards, and the guards.
 
 A plan is the first entry of its journal, as msgspec encodes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import msgspec
 
+from nics.parameters import Values
 from switches.errors import SwitchError
 from twin.watermark import Watermark
 
 QUEUE_SLACK_BYTES = 10_000.0  # about ten packets: below that depth a ratio is noise
 COUNTED_FACTOR = 1.5  # counts over a short window scatter
+
+Target = Watermark | Values
+"""What a member is set to: a switch a watermark, the NICs of a host values by their driver's names."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +39,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """When a rollout waits, continues, and turns back. Times in seconds.
 
-    ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0: not at all. An unreachable switch is
+    ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0: not at all. An unreachable member is
     retried for ``patience_s``; a soak that lacks figures reported before is given up ``unseen_s`` after its
-    end. ``max_step`` is the largest factor by which any value of a queue may move; None is any.
+    end. ``max_step`` is the largest factor by which any value of a queue may move; None is any. Up to
+    ``missing_share`` of the hosts (0 to 1) are left out where they cannot be reached before any member is
+    set.
 
     Guards are breached where ports are paused for a larger share of their time, by more than ``pause_share``;
     where more than half again as many PFC frames are sent, and ``pfc_frames_per_s`` more; where more than
@@ -49,6 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     patience_s: float = 60.0
     unseen_s: float = 75.0
     max_step: float | None = None
+    missing_share: float = 0.0
     pause_share: float = 0.01
     pfc_frames_per_s: float = 100.0
     drops_per_s: float = 0.0
@@ -57,11 +65,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``stages`` are names of switches, the canary first; ``targets`` the watermark of each.
+    """``stages`` are names of members, the canary first. ``targets`` are the watermarks of switches, ``nics``
+    the values of hosts' NICs: a member is of the kind that names it, and no name is of both.
 
-    ``before`` is telemetry of the switches up to each stage before any was set, ``predicted`` the twin's
-    prediction for them (empty: unknown). ``written`` are the switches that are devices: without any it is a
-    dry run, whose stages are not watched.
+    ``before`` is telemetry of the switches watched after each stage before any member was set, ``predicted``
+    the twin's prediction for them (empty: unknown). ``written`` are the members that are devices: without any
+    it is a dry run, whose stages are not watched.
     """
 
     id: str
@@ -72,15 +81,39 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[Figures, ...] = ()
     predicted: tuple[Figures, ...] = ()
     written: tuple[str, ...] = ()
+    nics: Mapping[str, Values] = {}
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Its switches and hosts, in the order of setting."""
+        return tuple(name for stage in self.stages for name in stage)
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Its switches, in the order of setting."""
-        return tuple(name for stage in self.stages for name in stage)
+        return tuple(name for name in self.members if name not in self.nics)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(name for name in self.members if name in self.nics)
+
+    def target(self, member: str) -> Target:
+        return self.nics[member] if member in self.nics else self.targets[member]
 
     def up_to(self, stage: int) -> tuple[str, ...]:
-        """The switches of the stages up to that one."""
+        """The members of the stages up to that one."""
         return tuple(name for names in self.stages[: stage + 1] for name in names)
+
+    def watched(self, stage: int) -> tuple[str, ...]:
+        """The switches whose telemetry shows what the stages up to that one have set: NICs show in all."""
+        so_far = self.up_to(stage)
+        return self.switches if any(name in self.nics for name in so_far) else so_far
+
+    def is_canary(self, stage: int) -> bool:
+        """Whether it is the first stage of its kind of member."""
+        return not any((name in self.nics) == self._of_hosts(stage) for name in self.up_to(stage - 1))
+
+    def _of_hosts(self, stage: int) -> bool:
+        return any(name in self.nics for name in self.stages[stage])
 
     def known(self, figures: tuple[Figures, ...], stage: int) -> Figures:
         """The entry of ``figures``, that is ``before`` or ``predicted``, for that stage."""
@@ -89,7 +122,7 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     def soak_s(self, stage: int) -> float:
         if not self.written:
             return 0.0
-        return self.limits.soak_s if stage == 0 else self.limits.batch_soak_s
+        return self.limits.soak_s if self.is_canary(stage) else self.limits.batch_soak_s
 
 
 def stages_of(
@@ -108,6 +141,23 @@ def stages_of(
     rest = [name for name in others if name not in first]
     batches = [tuple(rest[start : start + batch_size]) for start in range(0, len(rest), batch_size)]
     return (tuple(dict.fromkeys(first)), *batches)
+
+
+def host_stages_of(
+    classes: Mapping[str, str], *, unsure: Collection[str] = (), canary: int, batch_size: int
+) -> tuple[tuple[str, ...], ...]:
+    """A canary of so many hosts, then the others by name in batches; ``classes`` has the class of each.
+
+    The canary takes a host of each class in turn, those ``unsure`` to answer last.
+    """
+    by_class: dict[str, list[str]] = {}
+    for name in sorted(classes, key=lambda name: (name in unsure, name)):
+        by_class.setdefault(classes[name], []).append(name)
+    turns = zip_longest(*(by_class[name] for name in sorted(by_class)))
+    first = [name for turn in turns for name in turn if name is not None][:canary]
+    rest = sorted(classes.keys() - set(first))
+    batches = [tuple(rest[start : start + batch_size]) for start in range(0, len(rest), batch_size)]
+    return (tuple(first), *batches)
 
 
 def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""The state of a rollout (phase, and progress of each switch), the actions it may ask for, and its events.
+"""The state of a rollout (phase, and progress of each member), the actions it may ask for, and its events.
+
+A member is a switch or a host; actions and events name it in ``switch``, as older journals do.
 
 Events have a wall-clock time in seconds since 1970. The journal holds these and nothing else: replaying them
 gives the state.
@@ -13,54 +15,62 @@ from typing import Literal
 
 import msgspec
 
-from rollout.plan import Figures, RolloutPlan
+from nics.base import StagedChange as NicsChange
+from rollout.plan import Figures, RolloutPlan, Target
 from switches.base import StagedChange
 from twin.watermark import Watermark
+
+Change = StagedChange | NicsChange
+"""The staged change of a member."""
+
+
+def member_of(change: Change) -> str:
+    return change.host if isinstance(change, NicsChange) else change.switch
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Compute a switch's change."""
+    """Compute a member's change."""
 
     switch: str
-    target: Watermark
+    target: Target
 
 
 @dataclass(frozen=True, slots=True)
 class _WithChange:
     switch: str
-    change: StagedChange
+    change: Change
 
 
 class Apply(_WithChange):
-    """Set a switch; ``Applying`` is journaled first."""
+    """Set a member; ``Applying`` is journaled first."""
 
     __slots__ = ()
 
 
 class Verify(_WithChange):
-    """Read a switch back."""
+    """Read a member back."""
 
     __slots__ = ()
 
 
 class Confirm(_WithChange):
-    """Confirm the change on a switch."""
+    """Confirm the change on a member."""
 
     __slots__ = ()
 
 
 class Undo(_WithChange):
-    """Restore a switch to what it ran before."""
+    """Restore a member to what it ran before."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Read these switches, which are set, again: each must still run its change."""
+    """Read these members, which are set, again: each must still run its change."""
 
-    changes: tuple[StagedChange, ...]
+    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +81,8 @@ class Watch:
     since_s: float
 
 
-SwitchAction = Stage | Apply | Verify | Confirm | Undo
-Action = SwitchAction | Check | Watch
+MemberAction = Stage | Apply | Verify | Confirm | Undo
+Action = MemberAction | Check | Watch
 
 
 class Phase(Enum):
@@ -94,13 +104,14 @@ class Phase(Enum):
 
     @property
     def forward(self) -> bool:
-        """Whether the rollout is setting switches or watching them."""
+        """Whether the rollout is setting members or watching them."""
         return self in (Phase.CANARY, Phase.SOAK, Phase.FLEET)
 
 
 class Progress(Enum):
     WAITING = "waiting"
     STAGED = "staged"
+    LEFT_OUT = "left_out"
     APPLYING = "applying"
     APPLIED = "applied"
     VERIFIED = "verified"
@@ -110,18 +121,18 @@ class Progress(Enum):
 
     @property
     def touched(self) -> bool:
-        """Whether the switch runs, or may run, the change."""
+        """Whether the member runs, or may run, the change."""
         return self in (Progress.APPLYING, Progress.APPLIED, Progress.VERIFIED, Progress.SET)
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchProgress:
-    """One switch. ``failing_since_s`` and ``attempts`` count the failures in a row of the current step, which
-    is retried at ``retry_at_s``; ``detail`` is the last error.
+class MemberProgress:
+    """One member. ``failing_since_s`` and ``attempts`` count the failures in a row of the current step, which
+    is retried at ``retry_at_s``; ``detail`` is the last error. ``runs`` is what a switch was read to run.
     """
 
     progress: Progress = Progress.WAITING
-    change: StagedChange | None = None
+    change: Change | None = None
     runs: Watermark | None = None
     failing_since_s: float | None = None
     attempts: int = 0
@@ -131,7 +142,7 @@ class SwitchProgress:
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """``stage`` counts the plan's stages; ``touched`` are switches in the order they were first set.
+    """``stage`` counts the plan's stages; ``touched`` are members in the order they were first set.
 
     ``since_s`` is the start of the phase, ``soak_from_s`` of the soak; ``why`` is the reason for turning
     back. ``unread``: all that is set is read again before more is set; ``stage_over``: only that keeps the
@@ -142,7 +153,7 @@ class RolloutState:
     phase: Phase
     since_s: float
     proposed_s: float
-    switches: Mapping[str, SwitchProgress]
+    members: Mapping[str, MemberProgress]
     stage: int = 0
     touched: tuple[str, ...] = ()
     approved_by: str | None = None
@@ -157,7 +168,7 @@ class RolloutState:
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The switches of the current stage."""
+        """The members of the current stage."""
         return self.plan.stages[self.stage]
 
 
@@ -170,8 +181,8 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     at_s: float
 
 
-class ToSwitch(Happened, frozen=True, kw_only=True):
-    """The base of events of one switch."""
+class ToMember(Happened, frozen=True, kw_only=True):
+    """The base of events of one member."""
 
     switch: str
 
@@ -196,37 +207,43 @@ class Approved(ByPerson, frozen=True, kw_only=True):
     checks: bool = False
 
 
-class Staged(ToSwitch, frozen=True, kw_only=True):
+class Staged(ToMember, frozen=True, kw_only=True):
     """The change of the switch was computed; nothing was set."""
 
     change: StagedChange
 
 
-class Applying(ToSwitch, frozen=True, kw_only=True):
-    """The switch is about to be set: journaled first, so that a crash cannot hide it."""
+class StagedNics(ToMember, frozen=True, kw_only=True):
+    """The change of a host's NICs was computed; nothing was set."""
+
+    change: NicsChange
 
 
-class Applied(ToSwitch, frozen=True, kw_only=True):
-    """The switch took the change."""
+class Applying(ToMember, frozen=True, kw_only=True):
+    """The member is about to be set: journaled first, so that a crash cannot hide it."""
 
 
-class Verified(ToSwitch, frozen=True, kw_only=True):
-    """The switch runs the change, as read back."""
-
-    runs: Watermark
+class Applied(ToMember, frozen=True, kw_only=True):
+    """The member took the change."""
 
 
-class Confirmed(ToSwitch, frozen=True, kw_only=True):
-    """The switch keeps the change: its dead-man timer, if any, is stopped."""
+class Verified(ToMember, frozen=True, kw_only=True):
+    """The member runs the change, as read back; ``runs`` is None for a host."""
+
+    runs: Watermark | None = None
+
+
+class Confirmed(ToMember, frozen=True, kw_only=True):
+    """The member keeps the change: its dead-man timer, if any, is stopped."""
 
 
 class Checked(Happened, frozen=True, kw_only=True):
-    """Switches that are set were read again, and still run their changes."""
+    """Members that are set were read again, and still run their changes."""
 
     switches: tuple[str, ...]
 
 
-class Failed(ToSwitch, frozen=True, kw_only=True):
+class Failed(ToMember, frozen=True, kw_only=True):
     """A step failed. ``passing``: a retry may help. ``sentence`` is the error's."""
 
     step: Step
@@ -235,18 +252,18 @@ class Failed(ToSwitch, frozen=True, kw_only=True):
     passing: bool
 
 
-class Undone(ToSwitch, frozen=True, kw_only=True):
-    """The switch runs its old watermark again, as read back."""
+class Undone(ToMember, frozen=True, kw_only=True):
+    """The member runs what it did before, as read back."""
 
 
-class LeftAlone(ToSwitch, frozen=True, kw_only=True):
+class LeftAlone(ToMember, frozen=True, kw_only=True):
     """An undo found values that somebody else has set since, and left them."""
 
     sentence: str
 
 
 class Measured(Happened, frozen=True, kw_only=True):
-    """Telemetry of the switches since the stage was set."""
+    """Telemetry of the watched switches since the stage was set."""
 
     figures: Figures
 
@@ -262,11 +279,11 @@ class RollbackAsked(ByPerson, frozen=True, kw_only=True):
 
 
 class Frozen(ByPerson, frozen=True, kw_only=True):
-    """No switch is set until further notice; rollbacks continue."""
+    """No member is set until further notice; rollbacks continue."""
 
 
 class Thawed(ByPerson, frozen=True, kw_only=True):
-    """Switches may be set again."""
+    """Members may be set again."""
 
 
 class Resumed(Happened, frozen=True, kw_only=True):
@@ -279,6 +296,7 @@ Event = (
     Proposed
     | Approved
     | Staged
+    | StagedNics
     | Applying
     | Applied
     | Verified

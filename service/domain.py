@@ -79,6 +79,7 @@ def ask_of(settings: Settings) -> Ask:
             second_margin=search.second_opinion_margin,
             budget_s=settings.tuning.budget_s,
             what=settings.tuning.what,
+            sender_bounds=settings.tuning.sender_bounds(),
             collision_ratio=settings.tuning.collision_ratio,
         ),
         base=None if search.base is None else search.base.watermark(),

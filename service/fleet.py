@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import msgspec
 
-from rollout.state import Applying, Event, Phase, Progress, RolloutState, ToSwitch, Undone
+from rollout.state import Applying, Event, Phase, Progress, RolloutState, ToMember, Undone
 from service.documents.switches import SwitchDocument
 from service.ingest.p4_reports import BinaryReports
 from settings.errors import UnavailableError
 from settings.model import PushSettings
 from settings.twin import IncumbentSettings
-from switches.base import Reading, SwitchAdapter
+from switches.base import Reading, StagedChange, SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import SwitchError, UnknownSwitchError
@@ -162,13 +162,13 @@ class SetWatermarks:
             self._set_to[switch] = watermark
 
     def follow(self, state: RolloutState, event: Event) -> None:
-        """Updates the switch of a rollout's event, where devices are written."""
-        if not isinstance(event, ToSwitch) or event.switch not in state.plan.written:
+        """Updates the switch of a rollout's event, where devices are written; of a host only the time."""
+        if not isinstance(event, ToMember) or event.switch not in state.plan.written:
             return
         if isinstance(event, Applying | Undone):
             self._was_set_at(event.at_s)
-        name, one = event.switch, state.switches[event.switch]
-        if one.change is None:
+        name, one = event.switch, state.members[event.switch]
+        if not isinstance(one.change, StagedChange):  # nothing staged yet, or a host
             return
         if one.progress is Progress.SET and state.phase is not Phase.ROLLING_BACK:
             self.put(name, one.change.after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
@@ -39,6 +40,7 @@ from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
 from service.tuning.gate import PushGate
 from service.tuning.loop import TuningLoop
+from service.tuning.together import JointChanges
 from service.tuning.validity import Validity
 from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
@@ -124,6 +126,9 @@ class Service:
             said="dcqcn" in settings.model_fields_set,
             metrics=self.metrics.nics,
             clock_s=clocks.monotonic_s,
+            writable=settings.push.enabled and settings.push.nics,
+            steps_at_once=settings.rollout.nic_at_once,
+            on_reading=lambda reading: self.rollouts.was_read(reading),
         )
         self.cabling = Cabling(
             devices,
@@ -177,6 +182,7 @@ class Service:
         )
         notifier = RolloutNotifier(
             fleet=self.fleet,
+            nics=self.nics,
             store=self.store,
             gate=self._gate,
             metrics=self.metrics,
@@ -186,11 +192,13 @@ class Service:
         )
         runner = Runner(
             self.fleet,
+            self.nics,
             self.persistence.journal,
             self._watcher,
             notifier,
             SteadyClock(lambda: clocks.wall_ns() / 1e9, clocks.monotonic_s),
             at_once=settings.rollout.at_once,
+            nic_at_once=settings.rollout.nic_at_once,
             measure_every_s=settings.rollout.measure_every_s,
         )
         self.rollouts = Rollouts(runner, keep=settings.tuning.keep)
@@ -251,6 +259,12 @@ class Service:
             store=self.store,
             rollouts=self.rollouts,
             gate=self._gate,
+            joint=JointChanges(
+                nics=self.nics,
+                fleet=self.fleet,
+                settings=settings.rollout,
+                max_step=settings.tuning.max_step or math.inf,
+            ),
             window=self.window,
             stale_after_s=settings.tuning.stale_after_s,
             events=self.events,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,18 @@ def hosts_said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, 
         yield name, where, OneHostKeys.model_validate(said_in(merged(layer, own)))
 
 
-def hosts_of(said: Iterable[tuple[str, str, OneHostKeys]], folder: Path) -> Mapping[str, Host]:
-    """Raises ``SettingsError`` for a host without a platform, or at another's address."""
+def hosts_of(
+    said: Iterable[tuple[str, str, OneHostKeys]], folder: Path, switches: Collection[str] = ()
+) -> Mapping[str, Host]:
+    """Raises ``SettingsError`` for a host without a platform, at another's address, or with the name of one
+    of the ``switches``.
+    """
     hosts: dict[str, Host] = {}
     places: dict[tuple[str, int], str] = {}
     for name, where, keys in said:
+        if name in switches:
+            rule = "a rollout knows switches and hosts by name, so that the names differ"
+            raise SettingsError(where, f"{name!r}, a switch's name", rule, "rename the host")
         if keys.platform is None:
             rule = "a host names the platform of its NICs"
             raise SettingsError(f"{where}.platform", None, rule, "add it, such as connectx")

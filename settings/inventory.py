@@ -242,7 +242,7 @@ class Inventory:
 
         Raises ``SettingsError``. ``check_hosts`` checks what adapters need.
         """
-        return hosts_of(self.host_keys, self.folder)
+        return hosts_of(self.host_keys, self.folder, {name for name, _, _ in self.switches})
 
     def reporting(self, default: IntUnitProfile | None = None) -> Devices:
         """INT reporting of the switches; ``default`` are the units of other devices.

@@ -124,13 +124,15 @@ class PushSettings(Section):
     ``inventory`` is the file that describes the switches. They are read, and diffs for them shown, but
     nothing is written until ``enabled`` is true; a lab is always written. ``lab`` sets the switches of a
     running lab, whose control interface is at ``lab_url``. All switches are read every ``read_every_s``
-    seconds, which shows changes made by others.
+    seconds, which shows changes made by others. With ``enabled`` and ``nics`` the NICs of its hosts are
+    written too, where an approval asks for that.
     """
 
     adapter: str = "dry-run"
     lab_url: str | None = None
     inventory: Path | None = None
     enabled: bool = False
+    nics: bool = False
     read_every_s: float = Field(default=10.0, gt=0)
 
     @field_validator("lab_url")
@@ -151,7 +153,9 @@ class RolloutSettings(Section):
     ``auto`` approves by itself what nothing holds back. The switches named in ``canary`` go first (none: the
     first leaf by name), then the others in batches of ``batch_size``, ``at_once`` of them at a time. The
     canary is watched for ``soak_s`` seconds and each batch for ``batch_soak_s``, measured every
-    ``measure_every_s``.
+    ``measure_every_s``. Where NICs are set too, ``nic_canary`` hosts of different classes go first, then the
+    others in batches of ``nic_batch_size``, ``nic_at_once`` of them at a time; up to ``nic_missing_share`` of
+    the hosts (0 to 1) are left out where they cannot be reached before anything is set.
 
     Taken back on: ports paused by PFC for a larger share of the time than before by more than
     ``pause_share_limit`` (0 to 1); half again as many PFC frames sent as before and ``pfc_frames_limit`` a
@@ -169,6 +173,10 @@ class RolloutSettings(Section):
     canary: tuple[str, ...] = ()
     batch_size: int = Field(default=8, ge=1)
     at_once: int = Field(default=16, ge=1, le=256)
+    nic_canary: int = Field(default=2, ge=1)
+    nic_batch_size: int = Field(default=100, ge=1)
+    nic_at_once: int = Field(default=32, ge=1, le=256)
+    nic_missing_share: float = Field(default=_LIMITS.missing_share, ge=0, le=1)
     soak_s: float = Field(default=_LIMITS.soak_s, ge=0)
     batch_soak_s: float = Field(default=_LIMITS.batch_soak_s, ge=0)
     measure_every_s: float = Field(default=5.0, gt=0)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from nics.parameters import ONE, PARAMETERS, check_values
 from settings.sections import Section
+from switches.errors import CapabilityError
 from twin.dcqcn import DcqcnParams, preset
 from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
+from twin.errors import ParameterError
 from twin.scenario import FabricSizes
 from twin.scenario_file import dcqcn_from_json
-from twin.search.coordinates import What
+from twin.search.coordinates import SENDERS, SenderBounds, What, senders_within
 from twin.search.gain import HARM_PRICE, Policy, policy_named
 from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
@@ -210,10 +214,11 @@ class TuningSettings(Section):
     longer, candidates are compared on slices of it, and only the best on the whole.
 
     ``what`` is tuned: beside the ``watermark``, thresholds of ports by their ``roles``, and what NICs run
-    (``nic``). Both are advice that comes with a recommendation, and take up to as long again; an approval
-    sets the watermark. With ``path`` a round says where elephants share a port that carries
-    ``collision_ratio`` times the mean of its equal-cost ports, and what other paths would do
-    (docs/twin/paths.md); nothing sets paths.
+    (``nic``). Both come with a recommendation, and take up to as long again; an approval sets the watermark,
+    and NICs where it says so. ``nic_bounds`` narrow what is tried of a NIC value, by the driver's names and
+    in its units (docs/nics/connectx.md), such as ``rpg_ai_rate: [5, 400]``. With ``path`` a round says where
+    elephants share a port that carries ``collision_ratio`` times the mean of its equal-cost ports, and what
+    other paths would do (docs/twin/paths.md); nothing sets paths.
     """
 
     enabled: bool = True
@@ -231,6 +236,7 @@ class TuningSettings(Section):
     moments_over_s: float = Field(default=300.0, gt=0)
     budget_s: float = Field(default=_SEARCH.budget_s, gt=0)
     what: tuple[What, ...] = _SEARCH.what
+    nic_bounds: dict[str, tuple[int, int]] = Field(default_factory=dict)
     collision_ratio: float = Field(default=_SEARCH.collision_ratio, gt=1)
     keep: int = Field(default=100, ge=1)
 
@@ -240,3 +246,38 @@ class TuningSettings(Section):
         if "watermark" not in what:
             raise ValueError("the watermark is always tuned; give it with what is tuned beside it")
         return tuple(dict.fromkeys(what))
+
+    @field_validator("nic_bounds")
+    @classmethod
+    def _are_bounds_of_values_that_are_tried(
+        cls, given: dict[str, tuple[int, int]]
+    ) -> dict[str, tuple[int, int]]:
+        fields = [one.field for one in SENDERS]
+        known = [name for name, one in PARAMETERS.items() if one.field in fields]
+        for name, (low, high) in given.items():
+            if name not in known:
+                raise ValueError(f"{name} is no NIC value that is tuned; those are {', '.join(known)}")
+            if low > high:
+                raise ValueError(f"{name} has bounds {low} to {high}; the lower one is first")
+            try:
+                check_values({name: low}, "bounds of")
+                check_values({name: high}, "bounds of")
+                senders_within(_sender_bounds({name: (low, high)}))
+            except CapabilityError as error:
+                raise ValueError(str(error)) from None
+            except ParameterError as error:
+                raise ValueError(f"{name} has bounds {low} to {high}; {error.rule}") from None
+        return given
+
+    def sender_bounds(self) -> SenderBounds:
+        return _sender_bounds(self.nic_bounds)
+
+
+def _sender_bounds(of_nics: Mapping[str, tuple[int, int]]) -> SenderBounds:
+    """Bounds by the driver's names as bounds of the twin's: ``dce_tcp_g`` is the weight of the old α."""
+    return tuple(
+        (str(PARAMETERS[name].field), ONE - high, ONE - low)
+        if name == "dce_tcp_g"
+        else (str(PARAMETERS[name].field), low, high)
+        for name, (low, high) in of_nics.items()
+    )

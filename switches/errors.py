@@ -52,6 +52,10 @@ class ConcurrentEditError(SwitchError, reason="concurrent_edit"):
     """Somebody else has set the same values, or is setting them."""
 
 
+class BusyError(ConcurrentEditError):
+    """Somebody else is setting them this moment; nothing was done, and a retry may help."""
+
+
 class ReadBackError(SwitchError, reason="read_back"):
     """The switch does not run what was applied."""
 

@@ -375,6 +375,8 @@ class AlarmChecks:
                 yield Finding(_of_device(kind, device), 0.0, f"{device} is well again, or no longer heard")
             self._reported_before[kind] = frozenset(found)
         if self.sources.nics is not None and self.sources.nics.polls:
+            if self.rollouts.active_on(self.sources.nics.hosts) is not None:
+                return  # NICs differ while a rollout has set only some of them
             for of, how in self.sources.nics.contradictions():
                 yield Finding(Subject("senders", of), float(how is not None), how or f"{of} agree")
 

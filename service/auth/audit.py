@@ -161,4 +161,6 @@ def before_and_after(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
         "watermark": None if entry.staged is None else asdict(entry.staged),
         "switches": list(entry.switches),
     }
+    if "nic" in entry.sets and entry.together is not None:
+        after["nics"] = dict(entry.together.connectx)
     return {"watermark": asdict(entry.incumbent)}, after

@@ -69,6 +69,10 @@ class CoTuningDocument(Document):
     """By how much all of it gains more."""
     more_error: Figure
     """Standard error of that difference."""
+    watermark_first: Figure
+    """Predicted gain of its watermark before the rest is set; null where it changes only one of them."""
+    others_first: Figure
+    """Predicted gain of the rest before its watermark is set; what gains more is set first."""
     second_more: Figure
     """That difference by the second engine alone; null where it did not run."""
     sensitivities: list[SensitivityDocument]
@@ -86,5 +90,7 @@ class CoTuningDocument(Document):
             connectx=dict(values_changed(found.senders_now, found.senders)),
             changes=[SettingChangeDocument.from_attributes(one) for one in found.changes],
             sensitivities=[SensitivityDocument.from_attributes(one) for one in found.sensitivities],
+            watermark_first=None if found.watermark_first is None else found.watermark_first.gain,
+            others_first=None if found.others_first is None else found.others_first.gain,
             runs=found.n_runs,
         )

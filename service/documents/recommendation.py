@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from service.documents.base import Document, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument, WatermarkInput
@@ -62,11 +63,35 @@ class BlockDocument(Document):
     """Until when; null: until somebody or something changes it."""
 
 
+class TogetherInput(RequestBody):
+    """NIC values and the watermark that goes with them, as `co_tuning` has them."""
+
+    watermark: WatermarkInput
+    """The watermark."""
+    connectx: dict[str, int]
+    """The values, by the driver's names."""
+
+
 class ApproveInput(RequestBody):
     """What the caller expects to approve."""
 
     incumbent: WatermarkInput | None = None
     """What it is to replace: approving is refused where that is another; null: not told."""
+    parts: list[Literal["watermark", "nic"]] = Field(default=["watermark"], min_length=1)
+    """What to set: `watermark` alone, or with `nic` the values of `co_tuning.connectx` on every host, and the
+    watermark of `co_tuning`.
+    """
+    together: TogetherInput | None = None
+    """What is to be set with `nic`: approving is refused where the newest round found other values; null: not
+    told.
+    """
+
+    @field_validator("parts")
+    @classmethod
+    def _hold_the_watermark(cls, parts: list[str]) -> list[str]:
+        if "watermark" not in parts:
+            raise ValueError("the watermark goes with its NIC values; give both parts")
+        return parts
 
 
 class RecommendationDocument(RoundDocument):
@@ -100,6 +125,10 @@ class RecommendationDocument(RoundDocument):
     """What keeps policy (`rollout.auto`), but no person, from approving it; else null."""
     rollout: str | None
     """Id of its rollout; null without one."""
+    sets: list[str] = Field(default_factory=lambda: ["watermark"])
+    """What its rollout sets: `watermark`, and `nic` if that was approved too."""
+    nics_refused: str | None = None
+    """Why an approval cannot set the NICs of `co_tuning` too now; null where it can, or is not pending."""
     pushed: list[PushedDocument]
     """What the rollout has done so far, switch by switch."""
     support: SupportDocument | None = None
@@ -124,6 +153,7 @@ def recommendation_document(
     trajectories: bool = True,
     holds: Sequence[str] | None = None,
     blocked: Sequence[BlockDocument] = (),
+    nics_refused: str | None = None,
 ) -> RecommendationDocument:
     """An entry as HTTP returns it; without ``candidates`` also without trajectories.
 
@@ -149,6 +179,8 @@ def recommendation_document(
         if entry.expired is None or entry.expired_ns is None
         else ExpiredDocument(at=timestamp(entry.expired_ns), reason=entry.expired),
         blocked=list(blocked),
+        sets=list(entry.sets),
+        nics_refused=nics_refused,
         pushed=[_pushed(one) for one in entry.pushed],
     )
 

@@ -13,17 +13,18 @@ from rollout.state import (
     Event,
     Failed,
     Measured,
+    MemberProgress,
     Progress,
     Proposed,
     RolloutState,
     Staged,
-    SwitchProgress,
-    ToSwitch,
+    ToMember,
 )
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import watermark_document
 from service.rollouts.rollout import Freeze, Rollout
+from switches.base import StagedChange
 from telemetry.settings import NS_PER_S
 from twin.units import bytes_text, percent_text
 from twin.watermark import Watermark
@@ -71,8 +72,8 @@ class RolloutSwitchDocument(Document):
     """The last failure, in a sentence; empty without one."""
 
     @classmethod
-    def of(cls, name: str, one: SwitchProgress, *, stage: int, writes: bool, target: Watermark) -> Self:
-        change = one.change
+    def of(cls, name: str, one: MemberProgress, *, stage: int, writes: bool, target: Watermark) -> Self:
+        change = one.change if isinstance(one.change, StagedChange) else None
         return cls(
             switch=name,
             stage=stage,
@@ -88,29 +89,73 @@ class RolloutSwitchDocument(Document):
         )
 
 
+class RolloutHostDocument(Document):
+    """One host of a rollout, whose NICs are set."""
+
+    host: str
+    """The host."""
+    stage: int
+    """Index into `stages`, from 0."""
+    writes: bool
+    """Whether its NICs are written; false for a dry run."""
+    progress: str
+    """As of a switch, or `left_out`: it could not be reached before anything was set."""
+    target: dict[str, int]
+    """The planned values, by the driver's names."""
+    diff: str
+    """The change of each NIC; empty before it was staged."""
+    detail: str
+    """The last failure, in a sentence; empty without one."""
+
+    @classmethod
+    def of(cls, name: str, state: RolloutState, stage: int) -> Self:
+        one = state.members[name]
+        return cls(
+            host=name,
+            stage=stage,
+            writes=name in state.plan.written,
+            progress=one.progress.value,
+            target=dict(state.plan.nics[name]),
+            diff="" if one.change is None else one.change.diff,
+            detail=one.detail,
+        )
+
+
 class RolloutSummaryDocument(Document):
-    """The switches of a rollout, counted: what a list shows of hundreds without `switches`."""
+    """The members of a rollout, counted: what a list shows of hundreds without `switches` and `hosts`."""
 
     switches: int
-    """How many there are."""
+    """How many switches there are."""
     written: int
     """How many of them are written; 0 in a dry run."""
     progress: dict[str, int]
     """How many have come how far, by the `progress` of `switches`."""
     left_alone: list[SwitchName]
-    """Those that are left alone, since someone else has set them."""
+    """Switches and hosts that are left alone, since someone else has set them."""
     target: WatermarkDocument | None
     """The planned watermark of the first; null where there is no switch."""
+    hosts: int
+    """How many hosts there are, whose NICs are set."""
+    hosts_written: int
+    """How many of them are written; 0 in a dry run."""
+    hosts_progress: dict[str, int]
+    """How many have come how far, by the `progress` of `hosts`."""
+    left_out: list[str]
+    """Hosts that are left out, as they could not be reached before anything was set."""
 
     @classmethod
     def of(cls, state: RolloutState) -> Self:
-        plan, switches = state.plan, state.switches
+        plan, members = state.plan, state.members
         return cls(
             switches=len(plan.switches),
-            written=len(plan.written),
-            progress=Counter(one.progress.value for one in switches.values()),
-            left_alone=[name for name in plan.switches if switches[name].progress is Progress.LEFT_ALONE],
+            written=sum(name not in plan.nics for name in plan.written),
+            progress=Counter(members[name].progress.value for name in plan.switches),
+            left_alone=[name for name in plan.members if members[name].progress is Progress.LEFT_ALONE],
             target=next((WatermarkDocument.of(plan.targets[name]) for name in plan.switches), None),
+            hosts=len(plan.hosts),
+            hosts_written=sum(name in plan.nics for name in plan.written),
+            hosts_progress=Counter(members[name].progress.value for name in plan.hosts),
+            left_out=[name for name in plan.hosts if members[name].progress is Progress.LEFT_OUT],
         )
 
 
@@ -122,7 +167,7 @@ class RolloutEventDocument(Document):
     what: str
     """Name of the event."""
     switch: SwitchName | None
-    """The switch it concerns; null where it concerns all."""
+    """The switch or host it concerns; null where it concerns all."""
     detail: str
     """More, in a phrase; may be empty."""
 
@@ -162,7 +207,7 @@ class RolloutDocument(Document):
     stage: int
     """Index into `stages`, from 0: the stage under way."""
     stages: list[list[str]]
-    """Switches in the order they are set, the canary first."""
+    """Switches and hosts in the order they are set, the canary first."""
     phases: list[PhaseDocument]
     """The phases so far."""
     soak_s: float
@@ -170,22 +215,27 @@ class RolloutDocument(Document):
     soak_from: Time | None
     """When that began; null before that."""
     seen: FiguresSeenDocument | None
-    """Last telemetry of the switches set so far; null before that."""
+    """Last telemetry of the switches set so far, of all once NICs are; null before that."""
     before: FiguresSeenDocument
     """What it was before the change."""
     predicted: FiguresSeenDocument
     """What it was expected to be."""
     summary: RolloutSummaryDocument
-    """Its switches, counted."""
+    """Its switches and hosts, counted."""
     switches: list[RolloutSwitchDocument]
     """One per switch, in the order they are set."""
+    hosts: list[RolloutHostDocument]
+    """One per host, in the order they are set."""
     events: list[RolloutEventDocument] | None
     """All events; null in lists."""
 
     @classmethod
     def of(cls, rollout: Rollout, *, switches: bool = True, events: bool = True) -> Self:
-        """``switches``: whether to list them; one by one they are most of it."""
+        """``switches``: whether to list members; one by one they are most of it."""
         state, plan = rollout.state, rollout.state.plan
+        listed = [
+            (name, stage) for stage, names in enumerate(plan.stages if switches else ()) for name in names
+        ]
         return cls.from_attributes(
             state,
             id=plan.id,
@@ -206,14 +256,15 @@ class RolloutDocument(Document):
             switches=[
                 RolloutSwitchDocument.of(
                     name,
-                    state.switches[name],
+                    state.members[name],
                     stage=stage,
                     writes=name in plan.written,
                     target=plan.targets[name],
                 )
-                for stage, names in enumerate(plan.stages if switches else ())
-                for name in names
+                for name, stage in listed
+                if name not in plan.nics
             ],
+            hosts=[RolloutHostDocument.of(name, state, stage) for name, stage in listed if name in plan.nics],
             events=[_event(event) for event in rollout.events] if events else None,
         )
 
@@ -259,7 +310,7 @@ def _event(event: Event) -> RolloutEventDocument:
     return RolloutEventDocument(
         at=_at(event.at_s),
         what=type(event).__name__,
-        switch=event.switch if isinstance(event, ToSwitch) else None,
+        switch=event.switch if isinstance(event, ToMember) else None,
         detail=_detail(event),
     )
 
@@ -267,7 +318,9 @@ def _event(event: Event) -> RolloutEventDocument:
 def _detail(event: Event) -> str:
     match event:
         case Proposed(plan=plan):
-            return f"{_several(len(plan.switches), 'switch', 'es')} in {_several(len(plan.stages), 'stage')}"
+            hosts = f" and {_several(len(plan.hosts), 'host')}" if plan.nics else ""
+            switches = _several(len(plan.switches), "switch", "es")
+            return f"{switches}{hosts} in {_several(len(plan.stages), 'stage')}"
         case Staged(change=change):
             return "; ".join(change.notes)
         case Checked(switches=switches):

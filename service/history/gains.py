@@ -68,20 +68,21 @@ class GainHistory:
         """Handles an event of a rollout; ``entry`` is its recommendation. Dry runs change nothing."""
         if not rollout.plan.written:
             return
+        predicted = None if entry is None else entry.gain_together if rollout.plan.nics else entry.gain
         back = rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         if rollout.phase is Phase.PROPOSED or (back and self._rollout == rollout.plan.id):
             self.stop()  # the running watermark changes
         if back:
             self._change(rollout.plan.recommendation, why=takeable(rollout.why or "rolled back"))
-        elif entry is None or entry.gain is None:
+        elif entry is None or predicted is None:
             return
         elif rollout.phase is Phase.PROPOSED:
-            self._recorder.put(partial(gain_rows.put, row=_row(rollout, entry.id, entry.gain)))
+            self._recorder.put(partial(gain_rows.put, row=_row(rollout, entry.id, predicted)))
         elif _all_set(rollout) and self._rollout != rollout.plan.id and entry.before is not None:
             self.stop()
             self._rollout = rollout.plan.id
             self._task = asyncio.create_task(
-                self._measure(entry.id, entry.gain, entry.before), name=f"gain-{entry.id}"
+                self._measure(entry.id, predicted, entry.before), name=f"gain-{entry.id}"
             )
 
     def stop(self) -> None:

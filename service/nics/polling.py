@@ -8,18 +8,22 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from nics.base import NicReading, Reading
+from nics.base import NicAdapter, NicReading, Reading
 from nics.host import Host
+from service.fleet import OvertakenError, StillWanted
 from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
 from service.nics.senders import Senders, senders_of
 from service.tuning.round import Ask
 from settings.sections import NicPollSettings
-from switches.errors import SwitchError
+from switches.errors import InventoryError, SwitchError
 from twin.dcqcn import DcqcnParams
 
 _log = logging.getLogger("ecntwin.nics")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,12 @@ class LastNics:
 
 
 class NicPolling:
-    """Reads every host each ``every_s``, the first time at once. For one event loop; ``known`` and
-    ``senders`` also from other threads. ``clock_s`` is monotonic seconds; ``configured`` is what the settings
-    say of senders, ``said`` that they do.
+    """Reads every host each ``every_s``, the first time at once, and runs the steps of rollouts on hosts, of
+    which ``steps_at_once`` have a thread; a host's adapter is used by one of them at a time. For one event
+    loop; ``known`` and ``senders`` also from other threads.
+
+    ``clock_s`` is monotonic seconds; ``configured`` is what the settings say of senders, ``said`` that they
+    do. NICs are set where ``writable``. ``on_reading`` sees every reading.
     """
 
     def __init__(
@@ -46,6 +53,9 @@ class NicPolling:
         said: bool,
         metrics: NicMetrics,
         clock_s: Callable[[], float],
+        writable: bool = False,
+        steps_at_once: int = 1,
+        on_reading: Callable[[Reading], None] = lambda reading: None,
     ) -> None:
         self.hosts = hosts
         self._made = made
@@ -54,11 +64,15 @@ class NicPolling:
         self._said = said
         self._metrics = metrics
         self._clock_s = clock_s
+        self._writable = writable
+        self._on_reading = on_reading
+        self._locks = {name: asyncio.Lock() for name in made.adapters}
         self._known = {name: LastNics(failure=made.problems.get(name)) for name in hosts}
         self._read_s: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._slots = asyncio.Semaphore(settings.at_once)
         self._threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-nics")
+        self._step_threads = ThreadPoolExecutor(steps_at_once, thread_name_prefix="ecntwin-nics-step")
         self.senders: Senders = senders_of(hosts if settings.poll else (), {}, configured, said=said)
         metrics.age.set_function(self._oldest_s)
         metrics.unread.set(len(made.problems))
@@ -87,16 +101,20 @@ class NicPolling:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._step_threads.shutdown(wait=False, cancel_futures=True)
         # An open connection would keep a read under way until its timeout.
         await asyncio.to_thread(self._made.close)
 
     async def read(self, host: str) -> None:
         """Reads a host now, and keeps what it runs, or why it could not be read."""
+        async with self._locks[host]:
+            await self._read(host)
+
+    async def _read(self, host: str) -> None:
         loop = asyncio.get_running_loop()
         adapter, before = self._made.adapters[host], self._known[host]
         try:
             after = LastNics(await loop.run_in_executor(self._threads, adapter.read))
-            self._read_s[host] = self._clock_s()
         except SwitchError as error:
             after = replace(before, failure=error)
         except Exception as error:
@@ -105,6 +123,50 @@ class NicPolling:
             remedy = "look in the service's log, and report it"
             after = replace(before, failure=SwitchError(f"host {host!r}", type(error).__name__, rule, remedy))
         self._note(host, before, after)
+
+    def kind(self, host: str) -> str:
+        """The adapter of a host in metrics."""
+        return self.hosts[host].platform if host in self.hosts else "none"
+
+    def writes(self, host: str) -> bool:
+        """Whether a change of this host's NICs writes them."""
+        return self._writable and host in self._made.adapters
+
+    def settable(self, host: str) -> bool:
+        """Whether its NICs may be set: not where it was read to have none that this service sets."""
+        reading = self._known[host].reading
+        return reading is None or any(nic.values for nic in reading.nics)
+
+    @property
+    def unmade(self) -> Mapping[str, SwitchError]:
+        """Hosts without an adapter, and why."""
+        return self._made.problems
+
+    async def step(
+        self, host: str, step: Callable[[NicAdapter], T], *, still: StillWanted = lambda: True
+    ) -> T:
+        """Runs a blocking step with exclusive use of the host's adapter.
+
+        Raises what the step raises, ``InventoryError`` for a host without an adapter, and ``OvertakenError``
+        where it is not ``still`` wanted once the host is free.
+        """
+        if host not in self._made.adapters:
+            rule = "a rollout sets hosts of the inventory"
+            remedy = "put it back into push.inventory until the rollout has ended"
+            raise self._made.problems.get(host) or InventoryError(f"host {host!r}", "not there", rule, remedy)
+        async with self._locks[host]:
+            if not still():
+                raise OvertakenError
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._step_threads, step, self._made.adapters[host])
+
+    def note(self, reading: Reading) -> None:
+        """Keeps a reading made by a step."""
+        self._note(reading.host, self._known[reading.host], LastNics(reading))
+
+    def end_steps(self) -> None:
+        """Waits for running steps and starts no more; blocking."""
+        self._step_threads.shutdown(wait=True, cancel_futures=True)
 
     def failing(self) -> Mapping[str, str]:
         """Hosts whose NICs cannot be read, all or some, each with a sentence."""
@@ -137,10 +199,13 @@ class NicPolling:
             if before.failure is None:
                 _log.warning("NICs of host %s cannot be read: %s", host, after.failure)
         else:
+            self._read_s[host] = self._clock_s()
             self._metrics.reads.labels(platform).inc()
             if before.failure is not None:
                 _log.info("NICs of host %s can be read again", host)
             self._count(host, before.reading, after.reading)
+            if after.reading is not None:
+                self._on_reading(after.reading)
         self._metrics.unread.set(sum(one.failure is not None for one in self._known.values()))
         self._decide()
 

@@ -24,6 +24,7 @@ from rollout.state import (
     decode,
     encode,
 )
+from service.rollouts.devices import MemberReading
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.runner import Runner, uncancelled
 from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
@@ -86,19 +87,20 @@ class Rollouts:
         """Ids of the rollouts that have ended."""
         return frozenset(one.id for one in self._rollouts.values() if one.state.phase.ended)
 
-    def active_on(self, switches: Iterable[str]) -> Rollout | None:
-        named = set(switches)
+    def active_on(self, members: Iterable[str]) -> Rollout | None:
+        named = set(members)
         for rollout in self._rollouts.values():
-            if not rollout.state.phase.ended and named.intersection(rollout.state.plan.switches):
+            if not rollout.state.phase.ended and named.intersection(rollout.state.plan.members):
                 return rollout
         return None
 
-    def held(self, switches: Iterable[str]) -> tuple[str, str] | None:
-        """Why no rollout may start on these switches now, and the remedy; None: one may."""
+    def held(self, members: Iterable[str]) -> tuple[str, str] | None:
+        """Why no rollout may start on these members now, and the remedy; None: one may."""
         if self.freeze.frozen:
             return self.freeze.unknown or f"switches are frozen by {self.freeze.by}", "thaw them first"
-        if (other := self.active_on(switches)) is not None:
-            rule = f"rollout {other.id} is under way on the same switches"
+        if (other := self.active_on(members)) is not None:
+            what = "switches" if set(members).intersection(other.state.plan.switches) else "hosts"
+            rule = f"rollout {other.id} is under way on the same {what}"
             return rule, "wait until it has ended, or roll it back"
         return None
 
@@ -110,12 +112,12 @@ class Rollouts:
 
     @uncancelled
     async def start(self, plan: RolloutPlan, by: str) -> Rollout:
-        """Starts a rollout; raises ``ConflictError`` while frozen or while another is active on its switches,
+        """Starts a rollout; raises ``ConflictError`` while frozen or while another is active on its members,
         and ``UnavailableError``, with nothing started, where the journal cannot be written.
         """
         async with self._deciding:
             self.check_journal_read()
-            if (held := self.held(plan.switches)) is not None:
+            if (held := self.held(plan.members)) is not None:
                 raise ConflictError("rollout", None, *held)
             at_s = self.now_s()
             first, approved = Proposed(at_s=at_s, plan=plan), Approved(at_s=at_s, by=by, checks=True)
@@ -138,7 +140,7 @@ class Rollouts:
     @uncancelled
     async def roll_back(self, rollout_id: str, by: str) -> Rollout:
         """Rolls back; raises ``NotFoundError``, ``ConflictError`` where a later rollout has set the same
-        switches, and ``UnavailableError`` where the journal cannot be written.
+        members, and ``UnavailableError`` where the journal cannot be written.
         """
         async with self._deciding:
             self.check_journal_read()
@@ -149,8 +151,8 @@ class Rollouts:
             for other in self._rollouts.values():
                 if later and other.state.phase is not Phase.ROLLED_BACK:
                     # A dry run that has ended set nothing; an active one has staged what runs now.
-                    about = other.state.plan.written if other.state.phase.ended else other.state.plan.switches
-                    shared = set(about).intersection(rollout.state.plan.switches)
+                    about = other.state.plan.written if other.state.phase.ended else other.state.plan.members
+                    shared = set(about).intersection(rollout.state.plan.members)
                     if shared:
                         raise ConflictError(
                             f"rollout {rollout.id}",
@@ -193,12 +195,13 @@ class Rollouts:
             await self._runner.record_freeze(rollout)
         return self.freeze
 
-    def was_read(self, reading: Reading) -> None:
-        """Handles a reading: a switch that does not run what an active rollout set on it has that rollout
+    def was_read(self, reading: MemberReading) -> None:
+        """Handles a reading: a member that does not run what an active rollout set on it has that rollout
         rolled back.
         """
-        if (rollout := self.active_on([reading.switch])) is not None:
-            self._runner.was_read(rollout, reading)
+        member = reading.switch if isinstance(reading, Reading) else reading.host
+        if (rollout := self.active_on([member])) is not None:
+            self._runner.was_read(rollout, member, reading)
 
     @uncancelled
     async def adopt(self, switch: str, by: str) -> Watermark | None:
@@ -295,7 +298,7 @@ class Rollouts:
         async with AsyncExitStack() as ending:  # in reverse order, even if some fail
             ending.callback(self._journal.close)
             # The next service resumes these switches from the journal: no step may run after that.
-            ending.push_async_callback(asyncio.to_thread, self._fleet.end_steps)
+            ending.push_async_callback(asyncio.to_thread, self._runner.end_steps)
             tasks = self._runner.stop_soon(self._rollouts.values())
             if tasks:
                 _, late = await asyncio.wait(tasks, timeout=grace_s)

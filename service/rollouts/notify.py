@@ -13,7 +13,7 @@ from rollout.state import (
     Phase,
     RollbackAsked,
     RolloutState,
-    ToSwitch,
+    ToMember,
     Undone,
 )
 from service.auth.audit import Audit
@@ -21,6 +21,7 @@ from service.events import Broadcaster
 from service.fleet import Fleet
 from service.history.gains import GainHistory
 from service.metrics import Metrics
+from service.nics.polling import NicPolling
 from service.rollouts.rollout import Rollout
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
@@ -34,6 +35,7 @@ _log = logging.getLogger("ecntwin.rollouts")
 @dataclass(kw_only=True)
 class RolloutNotifier:
     fleet: Fleet
+    nics: NicPolling
     store: RecommendationStore
     gate: PushGate
     metrics: Metrics
@@ -47,8 +49,8 @@ class RolloutNotifier:
         self.store.follow(state.plan.recommendation, state)
         self.gains.follow(state, self.store.find(state.plan.recommendation))
         self._count(state, event)
-        switch = event.switch if isinstance(event, ToSwitch) else None
-        one = None if switch is None else state.switches.get(switch)
+        switch = event.switch if isinstance(event, ToMember) else None
+        one = None if switch is None else state.members.get(switch)
         entered = before is None or before.phase is not state.phase
         self.events.publish(
             "rollout",
@@ -76,15 +78,19 @@ class RolloutNotifier:
                     self.gate.watermark_changed()
 
     def step_timed(self, switch: str, step: str, seconds: float) -> None:
-        self.metrics.step_seconds.labels(self.fleet.kind(switch), step).observe(seconds)
+        kind = self.nics.kind(switch) if switch in self.nics.hosts else self.fleet.kind(switch)
+        self.metrics.step_seconds.labels(kind, step).observe(seconds)
+
+    def _kind(self, state: RolloutState, member: str) -> str:
+        return self.nics.kind(member) if member in state.plan.nics else self.fleet.kind(member)
 
     def _count(self, state: RolloutState, event: Event) -> None:
         match event:
             case Failed(switch=name, reason=reason):
-                self.metrics.switch_failures.labels(self.fleet.kind(name), reason).inc()
+                self.metrics.switch_failures.labels(self._kind(state, name), reason).inc()
             case Undone(switch=name):
-                self.metrics.switch_rollbacks.labels(self.fleet.kind(name)).inc()
+                self.metrics.switch_rollbacks.labels(self._kind(state, name)).inc()
             case LeftAlone(switch=name):
-                self.metrics.switch_failures.labels(self.fleet.kind(name), "concurrent_edit").inc()
+                self.metrics.switch_failures.labels(self._kind(state, name), "concurrent_edit").inc()
             case Applying(switch=name) if name in state.plan.written:
                 self.gate.watermark_changed()

@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
+
 from rollout.plan import Figures, Limits, RolloutPlan, stages_of
 from rollout.state import Action, Event, RolloutState
+from service.rollouts.devices import MemberReading
 from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
+from service.tuning.together import NicPart
 from settings.model import RolloutSettings
-from switches.base import Reading
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 
@@ -39,10 +42,10 @@ class Freeze:
 
 @dataclass(slots=True)
 class Rollout:
-    """One rollout, its events and its running tasks, by switch or by kind of action.
+    """One rollout, its events and its running tasks, by member or by kind of action.
 
     ``events`` are those in the journal: repeated failures and measurements that change nothing are left out.
-    ``differing`` holds the last readings of switches that do not run what was set on them.
+    ``differing`` holds the last readings of members that do not run what was set on them.
     """
 
     state: RolloutState
@@ -50,7 +53,7 @@ class Rollout:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)
     under_way: dict[str | type[Action], asyncio.Task[None]] = field(default_factory=dict)
-    differing: dict[str, Reading] = field(default_factory=dict)
+    differing: dict[str, MemberReading] = field(default_factory=dict)
     driver: asyncio.Task[None] | None = None
     stalled: str | None = None
     mark: tuple[float, Mark] | None = None
@@ -69,13 +72,15 @@ async def plan_of(
     runs: Mapping[str, Watermark],
     written: Sequence[str],
     max_step: float,
+    nics: NicPart | None = None,
 ) -> RolloutPlan:
     """The plan to set what ``entry`` staged on the switches of ``runs``, which maps each to what it runs now.
 
     No value moves by more than the factor ``max_step``: a switch that runs something far off is taken part of
-    the way. The canary is a leaf that is written, where there is one.
+    the way. The canary is a leaf that is written, where there is one. With ``nics`` hosts are set too, and
+    switches get the watermark that goes with that.
     """
-    target = entry.staged or entry.watermark
+    target = nics.change.watermark if nics else entry.staged or entry.watermark
     first = set(written or runs)  # a canary that is not written would show nothing
     stages = stages_of(
         runs,
@@ -83,19 +88,40 @@ async def plan_of(
         leaves=[name for name in entry.leaves if name in first] or sorted(first),
         batch_size=settings.batch_size,
     )
-    before = []
-    for stage in range(len(stages)):
-        before.append(await watcher.lately([name for names in stages[: stage + 1] for name in names]))
-    return RolloutPlan(
+    if nics is not None:
+        stages = (*nics.stages, *stages) if nics.change.nics_first else (*stages, *nics.stages)
+    plan = RolloutPlan(
         id=rollout_id,
         recommendation=entry.id,
         targets={name: within_step(now, target, max_step) for name, now in runs.items()},
         stages=stages,
         limits=limits_of(settings, window_s=entry.window_s, max_step=max_step),
-        before=tuple(before),
-        predicted=tuple(_predicted(figures, entry.queue_ratio) for figures in before),
-        written=tuple(written),
+        written=(*written, *(nics.written if nics else ())),
+        nics=nics.targets if nics else {},
     )
+    lately = {
+        watched: await watcher.lately(watched)
+        for watched in dict.fromkeys(plan.watched(stage) for stage in range(len(stages)))
+    }
+    before = tuple(lately[plan.watched(stage)] for stage in range(len(stages)))
+    return msgspec.structs.replace(
+        plan,
+        before=before,
+        predicted=tuple(
+            _predicted(figures, _ratio(entry, plan, nics, stage)) for stage, figures in enumerate(before)
+        ),
+    )
+
+
+def _ratio(entry: Entry, plan: RolloutPlan, nics: NicPart | None, stage: int) -> float | None:
+    """The mean queue predicted after a stage ÷ the one before the rollout; on the way the larger of both ends
+    of a part of it.
+    """
+    if nics is None:
+        return entry.queue_ratio
+    first_part = any(name in plan.nics for name in plan.stages[stage]) == nics.change.nics_first
+    ends = [nics.change.queue_ratio_between, None if first_part else nics.change.queue_ratio]
+    return max((one for one in ends if one is not None), default=None)
 
 
 def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: float = math.inf) -> Limits:
@@ -106,6 +132,7 @@ def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: flo
         patience_s=settings.patience_s,
         unseen_s=settings.patience_s + settings.silence_s + 2 * window_s,
         max_step=max_step if math.isfinite(max_step) else None,
+        missing_share=settings.nic_missing_share,
         pause_share=settings.pause_share_limit,
         pfc_frames_per_s=settings.pfc_frames_limit,
         drops_per_s=float(settings.drops_limit),

@@ -18,6 +18,7 @@ from rollout.state import (
     Applied,
     Apply,
     Applying,
+    Change,
     Check,
     Checked,
     Confirm,
@@ -27,12 +28,13 @@ from rollout.state import (
     Frozen,
     LeftAlone,
     Measured,
+    MemberAction,
     Progress,
     RolloutState,
     Stage,
     Staged,
+    StagedNics,
     Step,
-    SwitchAction,
     Thawed,
     Undo,
     Undone,
@@ -41,84 +43,37 @@ from rollout.state import (
     Watch,
     WentSilent,
     encode,
+    member_of,
 )
 from service.fleet import Fleet, OvertakenError, StillWanted
+from service.nics.polling import NicPolling
+from service.rollouts.devices import Devices, HostDevices, MemberReading, SwitchDevices, differing
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.watch import Watcher
 from settings.errors import UnavailableError
 from store.journal import Journal
-from switches.base import Reading, StagedChange, SwitchAdapter
-from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
-from twin.search.push_gate import within_step
-from twin.watermark import Watermark
+from switches.base import StagedChange
+from switches.errors import BusyError, ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
 
 STALLED_S = 5.0
 UNREAD = (
     "the journal of rollouts could not be read since the service started: no switch is set, as while frozen; "
     "bring the database back, or look at what the service's log says of it"
 )
-STEP_SLACK = 1e-6  # allows for rounding at exactly the limit
 
 _log = logging.getLogger("ecntwin.rollouts")
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_STEPS: dict[type[SwitchAction], Step] = {
+_STEPS: dict[type[MemberAction], Step] = {
     Stage: "stage",
     Apply: "apply",
     Verify: "verify",
     Confirm: "confirm",
     Undo: "undo",
 }
-
-
-def differing(change: StagedChange, reading: Reading, at_s: float) -> Failed:
-    """The failure of a switch that was set and now runs something else."""
-    error = ReadBackError(
-        f"switch {change.switch!r}",
-        str(reading.usual or "queues that differ, or do not mark"),
-        f"what a rollout has set ({change.after}) runs until the rollout has ended",
-        "check whether something else sets this switch, or whether it has restarted",
-    )
-    return Failed(
-        at_s=at_s, switch=change.switch, step="check", reason=error.reason, sentence=str(error), passing=False
-    )
-
-
-def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
-    adapter.confirm(change)
-    if adapter.capabilities().dead_man:
-        # If the device's own timer has run out, it has reverted the change.
-        adapter.verify(change)
-
-
-def _check_not_changed_elsewhere(change: StagedChange, wanted: Watermark | None) -> None:
-    """Checks that the switch still runs what the approval was based on: staging reads it anew."""
-    if wanted is not None and change.ran != wanted:
-        raise ConcurrentEditError(
-            f"switch {change.switch!r}",
-            str(change.ran or "queues that differ"),
-            f"it must run what was last set from here ({wanted}); it was set elsewhere",
-            f"look at /v1/switches/{change.switch}, and POST its /adopt if that is as it should be",
-        )
-
-
-def _check_step(change: StagedChange, max_step: float | None) -> None:
-    """No queue may change by more than one step, whatever the plan assumed it runs."""
-    if max_step is None:
-        return
-    for queue in change.before:
-        if queue.watermark is None:
-            continue
-        if within_step(queue.watermark, change.asked, max_step * (1 + STEP_SLACK)) != change.asked:
-            raise SwitchError(
-                f"switch {change.switch!r} {queue.port} queue {queue.queue}",
-                f"a change from {queue.watermark} to {change.asked}",
-                f"one change moves no value by more than the factor {max_step:g} (tuning.max_step)",
-                "wait for the next round, which knows what it runs; where its queues differ, set them alike",
-            )
 
 
 def uncancelled(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -154,24 +109,27 @@ class SteadyClock:
 
 @dataclass
 class Runner:
-    """Carries out rollouts; at most ``at_once`` steps run at a time, telemetry is measured every
-    ``measure_every_s``.
+    """Carries out rollouts; at most ``at_once`` steps on switches and ``nic_at_once`` on ``nics`` run at a
+    time, telemetry is measured every ``measure_every_s``.
 
     Use from one event loop only.
     """
 
     fleet: Fleet
+    nics: NicPolling
     journal: Journal
     watcher: Watcher
     notifier: RolloutNotifier
     clock: SteadyClock
     at_once: int
+    nic_at_once: int
     measure_every_s: float
     last_freeze: Freeze = field(default_factory=Freeze)
     _stopping: bool = False
 
     def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(self.at_once)
+        self._switches = SwitchDevices(self.fleet, self.at_once)
+        self._hosts = HostDevices(self.nics, self.nic_at_once)
 
     @property
     def freeze(self) -> Freeze:
@@ -225,30 +183,42 @@ class Runner:
             lambda: not rollout.state.phase.ended and rollout.state.frozen != freeze.frozen,
         )
 
-    def was_read(self, rollout: Rollout, reading: Reading) -> None:
-        """Handles a reading of one of its switches: a difference from what was set rolls the rollout back."""
-        if self._differs(rollout, reading) is None:
-            rollout.differing.pop(reading.switch, None)
+    def _devices(self, plan: RolloutPlan, member: str) -> Devices:
+        return self._hosts if member in plan.nics else self._switches
+
+    def was_read(self, rollout: Rollout, member: str, reading: MemberReading) -> None:
+        """Handles a reading of one of its members: a difference from what was set rolls the rollout back."""
+        if self._differs(rollout, member, reading) is None:
+            rollout.differing.pop(member, None)
         else:
-            rollout.differing[reading.switch] = reading
+            rollout.differing[member] = reading
             rollout.changed.set()
 
-    def _differs(self, rollout: Rollout, reading: Reading) -> StagedChange | None:
-        state, name = rollout.state, reading.switch
-        change = state.switches[name].change
-        stays = state.phase.forward and name in state.plan.written
-        if change is None or not stays or state.switches[name].progress is not Progress.SET:
+    def _differs(self, rollout: Rollout, member: str, reading: MemberReading) -> ReadBackError | None:
+        state, one = rollout.state, rollout.state.members[member]
+        stays = state.phase.forward and member in state.plan.written
+        if one.change is None or not stays or one.progress is not Progress.SET:
             return None
-        return None if change.made_in(reading) else change
+        return differing(one.change, reading)
 
     async def _record_outside_events(self, rollout: Rollout) -> None:
         """Handles a freeze and changes by others, before any further step."""
         if rollout.state.frozen != self.freeze.frozen:
             await self.record_freeze(rollout)
-        for reading in list(rollout.differing.values()):
-            if (change := self._differs(rollout, reading)) is not None:
-                await self.record(rollout, differing(change, reading, self.clock.now_s()))
-            rollout.differing.pop(reading.switch, None)
+        for member, reading in list(rollout.differing.items()):
+            if (error := self._differs(rollout, member, reading)) is not None:
+                await self.record(
+                    rollout,
+                    Failed(
+                        at_s=self.clock.now_s(),
+                        switch=member,
+                        step="check",
+                        reason=error.reason,
+                        sentence=str(error),
+                        passing=False,
+                    ),
+                )
+            rollout.differing.pop(member, None)
 
     def run(self, rollout: Rollout) -> None:
         """Runs the rollout in a task of its own, unless one runs already."""
@@ -261,7 +231,7 @@ class Runner:
             if rollout.stalled is None:
                 await self._unless_stalled(rollout, self._record_outside_events(rollout))
             for action in self._wanted(rollout) if rollout.stalled is None else ():
-                key = action.switch if isinstance(action, SwitchAction) else type(action)
+                key = action.switch if isinstance(action, MemberAction) else type(action)
                 if key not in rollout.under_way:
                     task = asyncio.create_task(self._act(rollout, key, action))
                     rollout.under_way[key] = task
@@ -299,17 +269,15 @@ class Runner:
             rollout.stalled = "a bug in the service; see its log"
             _log.exception("a step of rollout %s failed unexpectedly", rollout.id)
 
-    async def _step(self, rollout: Rollout, action: SwitchAction) -> None:
+    async def _step(self, rollout: Rollout, action: MemberAction) -> None:
         def still() -> bool:
             return not self._stopping and action in self._wanted(rollout)
 
-        async with self._room:
+        async with self._devices(rollout.state.plan, action.switch).room:
             if isinstance(action, Apply):
                 await self.record(rollout, Applying(at_s=self.clock.now_s(), switch=action.switch), still)
             if not still():
                 return  # it waited for its turn, and something else happened meanwhile
-            if action.switch in rollout.state.plan.written and isinstance(action, Undo):
-                self.fleet.set_watermarks.put(action.switch, None)  # half of a change is no drift
             event = await self._timed(rollout, action, _STEPS[type(action)], still)
             if event is not None:
                 await self.record(rollout, event)
@@ -318,20 +286,21 @@ class Runner:
         def still() -> bool:
             return not self._stopping and any(isinstance(one, Check) for one in self._wanted(rollout))
 
-        async def runs(change: StagedChange) -> bool:
-            async with self._room:
-                event = await self._timed(rollout, Verify(change.switch, change), "check", still)
+        async def runs(change: Change) -> bool:
+            name = member_of(change)
+            async with self._devices(rollout.state.plan, name).room:
+                event = await self._timed(rollout, Verify(name, change), "check", still)
                 if isinstance(event, Failed):  # undone at once: others may take long to answer
                     await self.record(rollout, msgspec.structs.replace(event, step="check"), still)
                 return isinstance(event, Verified)
 
         found = await asyncio.gather(*(runs(change) for change in action.changes))
         if all(found):  # otherwise all are read again: some readings are older than the others' answers
-            names = tuple(change.switch for change in action.changes)
+            names = tuple(member_of(change) for change in action.changes)
             await self.record(rollout, Checked(at_s=self.clock.now_s(), switches=names), still)
 
     async def _timed(
-        self, rollout: Rollout, action: SwitchAction, step: Step, still: StillWanted
+        self, rollout: Rollout, action: MemberAction, step: Step, still: StillWanted
     ) -> Event | None:
         began_s = self.clock.now_s()
         event = await self._event_of(action, rollout.state.plan, still)
@@ -339,13 +308,14 @@ class Runner:
             self.notifier.step_timed(action.switch, step, self.clock.now_s() - began_s)
         return event
 
-    async def _event_of(self, action: SwitchAction, plan: RolloutPlan, still: StillWanted) -> Event | None:
+    async def _event_of(self, action: MemberAction, plan: RolloutPlan, still: StillWanted) -> Event | None:
         """Runs a step; a ``SwitchError`` becomes an event.
 
-        None if the step was no longer wanted (``still``) once the switch was free: nothing was done. Where
+        None if the step was no longer wanted (``still``) once the member was free: nothing was done. Where
         pushing was turned off after the plan was made, it fails without touching a device.
         """
         name, step = action.switch, _STEPS[type(action)]
+        devices = self._devices(plan, name)
 
         def failed(reason: str, sentence: str, *, passing: bool) -> Failed:
             return Failed(
@@ -358,53 +328,45 @@ class Runner:
             )
 
         try:
-            if name in plan.written and not self.fleet.writes(name):
-                return failed("disabled", f"switch {name!r} is no longer written from here", passing=True)
-            return await self._done(action, plan, still)
+            if name in plan.written and not devices.writes(name):
+                said = f"{devices.noun} {name!r} is no longer written from here"
+                return failed("disabled", said, passing=True)
+            return await self._done(devices, action, plan, still)
         except OvertakenError:
             return None
         except ConcurrentEditError as error:
-            if isinstance(action, Undo):
+            if isinstance(action, Undo) and not isinstance(error, BusyError):
                 return LeftAlone(at_s=self.clock.now_s(), switch=name, sentence=str(error))
-            return failed(error.reason, str(error), passing=False)
+            return failed(error.reason, str(error), passing=isinstance(error, BusyError))
         except SwitchError as error:
             return failed(error.reason, str(error), passing=isinstance(error, UnreachableError))
         except Exception as error:
-            _log.exception("the adapter of switch %s failed unexpectedly", name)
-            sentence = (
-                f"the adapter of switch {name!r} failed ({type(error).__name__}); see the service's log"
-            )
+            what = f"the adapter of {devices.noun}"
+            _log.exception("%s %s failed unexpectedly", what, name)
+            sentence = f"{what} {name!r} failed ({type(error).__name__}); see the service's log"
             return failed("mistake", sentence, passing=False)
 
-    async def _done(self, action: SwitchAction, plan: RolloutPlan, still: StillWanted) -> Event:
+    async def _done(
+        self, devices: Devices, action: MemberAction, plan: RolloutPlan, still: StillWanted
+    ) -> Event:
         name = action.switch
         match action:
             case Stage(target=target):
-                change = await self.fleet.step(
-                    name, lambda adapter: adapter.stage(target, plan.id), still=still
-                )
-                if name in plan.written:
-                    _check_not_changed_elsewhere(change, self.fleet.set_to(name))
-                    _check_step(change, plan.limits.max_step)
-                return Staged(at_s=self.clock.now_s(), switch=name, change=change)
+                change = await devices.stage(name, target, plan, still)
+                if isinstance(change, StagedChange):
+                    return Staged(at_s=self.clock.now_s(), switch=name, change=change)
+                return StagedNics(at_s=self.clock.now_s(), switch=name, change=change)
             case Apply(change=change):
-                await self.fleet.step(name, lambda adapter: adapter.apply(change), still=still)
+                await devices.apply(change, plan, still)
                 return Applied(at_s=self.clock.now_s(), switch=name)
             case Verify(change=change):
-                reading = await self.fleet.step(name, lambda adapter: adapter.verify(change), still=still)
-                if self.fleet.writes(name):
-                    self.fleet.note(reading)
-                return Verified(at_s=self.clock.now_s(), switch=name, runs=reading.usual or change.after)
+                runs = await devices.verify(change, plan, still)
+                return Verified(at_s=self.clock.now_s(), switch=name, runs=runs)
             case Confirm(change=change):
-                await self.fleet.step(name, lambda adapter: _confirm(adapter, change), still=still)
+                await devices.confirm(change, plan, still)
                 return Confirmed(at_s=self.clock.now_s(), switch=name)
             case Undo(change=change):
-
-                def undo(adapter: SwitchAdapter) -> None:
-                    adapter.rollback(change)
-
-                await self.fleet.step(name, undo, still=still)
-                await self.fleet.refresh([name], from_now=True)
+                await devices.undo(change, plan, still)
                 return Undone(at_s=self.clock.now_s(), switch=name)
 
     async def _watch(self, rollout: Rollout, action: Watch) -> None:
@@ -427,6 +389,11 @@ class Runner:
         else:
             await self.record(rollout, Measured(at_s=self.clock.now_s(), figures=figures), still)
 
+    def end_steps(self) -> None:
+        """Waits for running steps and starts no more; blocking."""
+        self.fleet.end_steps()
+        self.nics.end_steps()
+
     def stop_soon(self, rollouts: Iterable[Rollout]) -> list[asyncio.Task[None]]:
         """Starts nothing more; returns the tasks to wait for."""
         self._stopping = True
@@ -445,6 +412,8 @@ def _repeats(state: RolloutState, event: Event) -> bool:
     """Whether the event only leads to another try, with which a restarted service begins anyway."""
     if isinstance(event, Measured):
         return replace(advance(state, event), measured=state.measured) == state
-    if isinstance(event, Failed) and event.switch in state.switches:
-        return state.switches[event.switch].attempts > 0 and advance(state, event).phase is state.phase
+    if isinstance(event, Failed) and event.switch in state.members:
+        one, then = state.members[event.switch], advance(state, event)
+        stays = then.phase is state.phase and then.members[event.switch].progress is one.progress
+        return one.attempts > 0 and stays
     return False

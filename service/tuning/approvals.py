@@ -18,6 +18,7 @@ from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
 from service.tuning.recommendations import RecommendationStore, SavedRounds
+from service.tuning.together import NicPart
 from service.tuning.validity import ANYTHING, Expected, Validity
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings
@@ -69,11 +70,14 @@ class Approvals:
     audit: Audit
     events: Broadcaster
 
-    async def approve(self, recommendation_id: str, by: str, expected: Expected = ANYTHING) -> Entry:
+    async def approve(
+        self, recommendation_id: str, by: str, expected: Expected = ANYTHING, *, nics: bool = False
+    ) -> Entry:
         """Starts the rollout of a pending recommendation; returns once it has ended, or after a second.
 
-        Its switches are read first. Raises what ``Validity.check`` does, in a dry run too. A critical alarm
-        on its switches becomes a ``caution``, but stops no person.
+        With ``nics`` its joint change is set, on hosts too. Its switches are read first. Raises what
+        ``Validity.check`` does, in a dry run too. A critical alarm on its switches becomes a ``caution``, but
+        stops no person.
         """
         entry = self._undecided(recommendation_id)
         self.rollouts.check_journal_read()
@@ -82,7 +86,7 @@ class Approvals:
         try:
             all_read = await self.fleet.refresh(entry.switches, from_now=True)
             entry = self.store.pending(recommendation_id)  # it may be superseded by now
-            self.validity.check(entry, expected)
+            part = self._checked(entry, expected, nics)
             if not all_read:
                 raise ConflictError(
                     f"recommendation {entry.id!r}",
@@ -90,9 +94,18 @@ class Approvals:
                     "not every switch that it sets could be read in time",
                     "look at /v1/switches, and ask again",
                 )
-            plan = await self._plan(entry)
+            plan = await self._plan(entry, part)
             entry = self.store.pending(recommendation_id)
-            self.validity.check(entry, expected)  # its state may have changed meanwhile
+            now = self._checked(entry, expected, nics)  # its state may have changed meanwhile
+            if (now and now.change) != (part and part.change):
+                raise ConflictError(
+                    f"recommendation {entry.id!r} with NICs",
+                    None,
+                    "a round that has just ended found other values",
+                    "read it again, and decide on what it says now",
+                )
+            if part is not None:
+                entry = replace(entry, staged=part.change.watermark)
             rollout = await self.rollouts.start(plan, by)
             if alarm is not None:
                 entry = replace(entry, caution=f"Approved by {by} although {alarm}.")
@@ -103,6 +116,20 @@ class Approvals:
             self.validity.deciding.discard(entry.id)
         await self.rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return self._published(self.store.get(entry.id))
+
+    def _checked(self, entry: Entry, expected: Expected, nics: bool) -> NicPart | None:
+        """Raises what ``approve`` does; returns what it sets of hosts."""
+        self.validity.check(entry, expected)
+        if nics:
+            return self.validity.joint.part(self.validity.check_nics(entry, expected))
+        if not entry.changes:
+            raise ConflictError(
+                f"recommendation {entry.id!r}",
+                None,
+                "it leaves the watermark as it is, unless NICs are set with it",
+                "approve it with NICs (parts, --with-nics), or reject it",
+            )
+        return None
 
     async def reject(self, recommendation_id: str, by: str) -> Entry:
         """Rejects a pending recommendation; raises ``ConflictError`` where it is not pending, and
@@ -124,8 +151,8 @@ class Approvals:
         A critical alarm on its switches holds it back; for a while so does the start of the service, when no
         alarm is known yet, and a rollout that was rolled back (``hold_left_s``).
         """
-        if not self.settings.rollout.auto or entry.status != "pending":
-            return
+        if not self.settings.rollout.auto or entry.status != "pending" or not entry.changes:
+            return  # NICs are set by a person's approval alone
         if blocks := self.validity.blocks(entry):
             _log.info("recommendation %s is not approved by policy: %s", entry.id, blocks[0].reason)
             return
@@ -174,7 +201,7 @@ class Approvals:
             raise ConflictError(f"recommendation {entry.id!r}", None, "it is being decided", remedy)
         return entry
 
-    async def _plan(self, entry: Entry) -> RolloutPlan:
+    async def _plan(self, entry: Entry, nics: NicPart | None) -> RolloutPlan:
         rollout_id, number = entry.id, 1
         while self.rollouts.knows(rollout_id):
             number += 1
@@ -187,4 +214,5 @@ class Approvals:
             runs={name: self.fleet.runs(name) for name in entry.switches},
             written=[name for name in entry.switches if self.fleet.writes(name)],
             max_step=self.settings.tuning.max_step or math.inf,
+            nics=nics,
         )

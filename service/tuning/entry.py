@@ -15,6 +15,9 @@ from service.documents.round import RoundDocument, round_document
 from service.history.measured import Measured
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
+from service.tuning.together import Together
+from switches.base import StagedChange
+from twin.dcqcn import DcqcnParams
 from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark
@@ -91,9 +94,13 @@ class Entry:
     window (None: not measured). ``ran`` is what switches ran that ran another watermark than the incumbent,
     which is that of most.
 
+    ``together`` is the joint change with NICs (None: its round looked for none), ``senders`` what senders
+    were taken to run (None: from before that was kept).
+
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
-    ``rollout`` that were read to run the change. ``expired`` says why it ceased to be good, unasked.
+    ``rollout`` that were read to run the change, ``sets`` what it sets: ``watermark``, and ``nic`` or not.
+    ``expired`` says why it ceased to be good, unasked.
     """
 
     id: str
@@ -109,6 +116,8 @@ class Entry:
     window_s: float
     before: Measured | None = None
     ran: Mapping[str, Watermark] = field(default_factory=dict)
+    together: Together | None = None
+    senders: DcqcnParams | None = None
     # The text of a row's ``standing``, in this order.
     status: Decision
     support: Support | None = None  # None: from before this was kept
@@ -121,6 +130,7 @@ class Entry:
     pushed: tuple[Pushed, ...] = ()
     expired: str | None = None
     expired_ns: int | None = None
+    sets: tuple[str, ...] = ("watermark",)
 
     @classmethod
     def of(
@@ -134,9 +144,14 @@ class Entry:
         before: Measured | None = None,
         support: Support | None = None,
         running: Mapping[str, Watermark] | None = None,
+        hosts: bool = False,
     ) -> Self:
-        """The entry of a round that has just ended, after ``wall_s`` seconds; ``running`` when it began."""
+        """The entry of a round that has just ended, after ``wall_s`` seconds; ``running`` when it began.
+
+        ``hosts``: there are NICs to set, so that a joint change is one to decide on.
+        """
         answer = result.recommendation
+        together = None if answer.co_tuning is None else Together.of(answer.co_tuning)
         return cls(
             id=entry_id,
             created_ns=created_ns,
@@ -157,17 +172,34 @@ class Entry:
                 for name, mark in (running or {}).items()
                 if name in result.switches and mark != answer.incumbent
             },
-            status="pending" if answer.changes else "kept",
+            together=together,
+            senders=result.scenario.dcqcn,
+            status="pending" if to_decide(answer, hosts=hosts) else "kept",
             staged=cleared.staged,
             holds=cleared.holds,
         )
 
     def instead_of(self, running: Watermark) -> Watermark | None:
         """What it recommends, if it was made for what runs."""
-        return self.watermark if self.incumbent == running else None
+        return self.watermark if self.changes and self.incumbent == running else None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the watermark alone is to change."""
+        return self.watermark != self.incumbent
+
+    @property
+    def gain_together(self) -> PredictedGain | None:
+        """The gain predicted for the joint change."""
+        if self.gain is None or self.together is None:
+            return self.gain
+        return replace(self.gain, value=self.together.gain, error=self.together.gain_error)
 
     def with_rollout(self, rollout: RolloutState) -> Self:
-        """With the progress of its rollout; one that is rolled back makes it ``rolled_back``."""
+        """With the progress of its rollout; one that is rolled back makes it ``rolled_back``.
+
+        ``pushed`` are switches alone: there may be thousands of hosts.
+        """
         back = self.status == "approved" and rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         pushed = tuple(
             Pushed(
@@ -176,11 +208,18 @@ class Entry:
                 diff=one.change.diff,
                 read_back=one.runs,
             )
-            for name, one in rollout.switches.items()
-            if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
+            for name, one in rollout.members.items()
+            if isinstance(one.change, StagedChange) and one.progress in (Progress.VERIFIED, Progress.SET)
         )
         status: Decision = "rolled_back" if back else self.status
-        return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed)
+        sets = ("watermark", "nic") if rollout.plan.nics else ("watermark",)
+        return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed, sets=sets)
+
+
+def to_decide(answer: Recommendation, *, hosts: bool) -> bool:
+    """Whether a round's answer is one to decide on: a watermark, or with ``hosts`` NICs beside it."""
+    found = answer.co_tuning
+    return answer.changes or (hosts and found is not None and Together.of(found).settable)
 
 
 def queue_ratio(new_bytes: float | None, old_bytes: float | None) -> float | None:

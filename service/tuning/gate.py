@@ -30,20 +30,23 @@ class PushGate:
         self._changed_at_s: float | None = None
         self._residual: float | None = None
 
-    def round_ended(self, answer: Recommendation, residual: float | None, *, age_s: float) -> Cleared:
+    def round_ended(
+        self, answer: Recommendation, residual: float | None, *, age_s: float, waits: bool = False
+    ) -> Cleared:
         """Notes the round's residual (``push_gate.residual_ratio``; None: nothing measured), then judges the
         answer.
 
-        ``age_s`` is the age of the newest report. A residual stands until the next comparison, also over a
+        ``age_s`` is the age of the newest report; ``waits``: there are NICs to set, whatever the watermark.
+        A residual stands until the next comparison, also over a
         change. That the last change cools down is not among the holds: it passes by itself
         (``cooling_left_s``).
         """
         if residual is not None:
             self._residual = residual
-        if not answer.changes:
-            return NOTHING_STAGED
-        staged = next_step(self._settings, answer.incumbent, answer.watermark)
-        if staged is None:
+        staged = None
+        if answer.changes:
+            staged = next_step(self._settings, answer.incumbent, answer.watermark)
+        if staged is None and not waits:
             return NOTHING_STAGED
         opinion = answer.second_opinion
         found = holds(

@@ -23,7 +23,7 @@ from service.metrics import Metrics
 from service.nics.polling import NicPolling
 from service.rollouts.manager import Rollouts
 from service.tuning.approvals import Approvals
-from service.tuning.entry import Entry
+from service.tuning.entry import Entry, to_decide
 from service.tuning.gate import PushGate
 from service.tuning.moments import Moments
 from service.tuning.recommendations import RecommendationStore
@@ -213,7 +213,8 @@ class TuningLoop:
             ) from error
         finally:
             self.metrics.running.set(0)
-        measures = result.recommendation.changes and result.recommendation.score_is == "gain"
+        answer = result.recommendation
+        measures = answer.score_is == "gain" and to_decide(answer, hosts=bool(self.nics.hosts))
         before = await self.gains.of_window(snapshot, state) if measures else None
         wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
         entry = self._keep(result, wall_s, before, running, changed, rolling)
@@ -236,11 +237,19 @@ class TuningLoop:
         rolling: Collection[str],
     ) -> Entry:
         answer = result.recommendation
-        cleared = self.gate.round_ended(answer, result.residual_ratio, age_s=self.window.age_s() or 0.0)
+        hosts = bool(self.nics.hosts)
+        cleared = self.gate.round_ended(
+            answer,
+            result.residual_ratio,
+            age_s=self.window.age_s() or 0.0,
+            waits=to_decide(answer, hosts=hosts),
+        )
         if changed is not None:
             _log.info("traffic changed: %s", changed)
             self._publish("regime", detail=changed)
-        entry = self.store.add(result, wall_s, cleared, before, running, changed=changed, rolling=rolling)
+        entry = self.store.add(
+            result, wall_s, cleared, before, running, changed=changed, rolling=rolling, hosts=hosts
+        )
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self.metrics

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from rollout.state import RolloutState
 from service.documents.round import RoundDocument
 from service.history.measured import Measured
-from service.tuning.entry import Decision, Entry, PredictedGain, Support, queue_ratio
+from service.tuning.entry import Decision, Entry, PredictedGain, Support, queue_ratio, to_decide
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError, UnavailableError
@@ -33,10 +33,10 @@ PRUNE_EVERY = 50
 MOST_WAITING = 100
 
 _ENTRY = TypeAdapter(Entry)  # unknown keys are ignored, so that rows of other versions stay readable
-_DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "ran"}
+_DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "ran", "together", "senders"}
 _STANDING = {
     *("status", "support", "staged", "holds", "decided_by", "decided_ns", "caution", "rollout", "pushed"),
-    *("expired", "expired_ns"),
+    *("expired", "expired_ns", "sets"),
 }
 
 _log = logging.getLogger("ecntwin.storage")
@@ -199,14 +199,15 @@ class RecommendationStore:
         *,
         changed: str | None = None,
         rolling: Collection[str] = (),
+        hosts: bool = False,
     ) -> Entry:
         """Adds a round; ``running`` is what switches ran when it began.
 
         ``changed`` says how traffic changed since the round before; ``rolling`` are the ids of rollouts in
-        progress. A round that repeats the newest answer, for the same incumbent and unchanged traffic, keeps
-        its id, and only its support grows. So does, whatever the traffic, a round that repeats what is being
-        rolled out: there is nothing to approve. Another answer supersedes the pending ones, unless the round
-        could not tell.
+        progress, ``hosts`` as of ``Entry.of``. A round that repeats the newest answer, for the same incumbent
+        and unchanged traffic, keeps its id, and only its support grows. So does, whatever the traffic, a
+        round that repeats what is being rolled out: there is nothing to approve. Another answer supersedes
+        the pending ones, unless the round could not tell.
         """
         now_ns, answer = self._clock_ns(), result.recommendation
         self._answers.append((now_ns, answer.incumbent, answer.watermark))
@@ -214,7 +215,8 @@ class RecommendationStore:
             self._answers.popleft()
         comparable = [found for _, ran, found in self._answers if ran == answer.incumbent]
         rolled_out = self._rolled_out(answer, rolling)
-        agreed = rolled_out or (None if changed else self._agreeing(answer))
+        waits = to_decide(answer, hosts=hosts)
+        agreed = rolled_out or (None if changed else self._agreeing(answer, waits=waits))
         if agreed is None:
             self._count += 1
             stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
@@ -242,6 +244,7 @@ class RecommendationStore:
                 before=before,
                 support=support,
                 running=running,
+                hosts=hosts,
             )
             self._saved.save(entry)
         else:
@@ -273,14 +276,16 @@ class RecommendationStore:
                 return one
         return None
 
-    def _agreeing(self, answer: Recommendation) -> Entry | None:
-        """The newest entry, or the pending one, if ``answer`` repeats it and it is undecided."""
+    def _agreeing(self, answer: Recommendation, *, waits: bool) -> Entry | None:
+        """The newest entry, or the pending one where ``answer`` ``waits`` for a decision, if it repeats that
+        and that is undecided.
+        """
         newest = next(reversed(self._entries.values()), None) if self._entries else None
-        found = self.standing() if answer.changes else newest
+        found = self.standing() if waits else newest
         if found is None or found.status not in ("pending", "kept"):
             return None
         same = (found.incumbent, found.watermark) == (answer.incumbent, answer.watermark)
-        return found if same and (found.status == "pending") == answer.changes else None
+        return found if same and (found.status == "pending") == waits else None
 
     def restore(self, saved: Iterable[Entry]) -> None:
         """Inserts entries of earlier services, newest first, before this one's; memory wins over ``saved``.

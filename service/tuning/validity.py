@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from nics.parameters import differing
 from service.documents.base import list_text, timestamp
 from service.documents.recommendation import (
     BlockDocument,
@@ -25,6 +26,7 @@ from service.rollouts.manager import Rollouts
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
+from service.tuning.together import JointChanges, Refusal, Together
 from settings.errors import ConflictError, PreconditionFailedError, PreconditionRequiredError
 from twin.search.explain import watermark_text
 from twin.units import duration_text
@@ -47,10 +49,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags; None: not given."""
+    """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags, and the values of NICs
+    with the watermark that goes with them; None: not given.
+    """
 
     incumbent: Watermark | None = None
     if_match: str | None = None
+    together: tuple[Watermark, Mapping[str, int]] | None = None
 
     @property
     def told(self) -> bool:
@@ -80,6 +85,7 @@ class Validity:
     store: RecommendationStore
     rollouts: Rollouts
     gate: PushGate
+    joint: JointChanges
     window: WindowOwner
     stale_after_s: float
     events: Broadcaster
@@ -141,6 +147,26 @@ class Validity:
                 f"recommendation {entry.id!r}", None, f"it is blocked: {reasons}", blocks[0].remedy
             )
 
+    def check_nics(self, entry: Entry, expected: Expected = ANYTHING) -> Together:
+        """The joint change of a recommendation; raises ``ConflictError`` where it may not be set now, or is
+        not the one expected: a later round behind the same recommendation may have found another.
+        """
+        found, where = self._joint(entry), f"recommendation {entry.id!r} with NICs"
+        if isinstance(found, Refusal):
+            raise ConflictError(where, None, found.rule, found.remedy)
+        now = found.watermark, dict(found.connectx)
+        if expected.together is not None and (expected.together[0], dict(expected.together[1])) != now:
+            raise ConflictError(
+                where,
+                _together_text(*expected.together),
+                f"a later round behind it found {_together_text(*now)}",
+                "read it again, and decide on what it says now",
+            )
+        return found
+
+    def _joint(self, entry: Entry) -> Together | Refusal:
+        return self.joint.of(entry.together, {name: self.fleet.runs(name) for name in entry.switches})
+
     def resolve(self, which: str, expected: Expected) -> str:
         """The id that ``which`` names, an id or ``current``; that one is not approved blindly.
 
@@ -166,6 +192,7 @@ class Validity:
         """The document as HTTP returns it now, with what blocks it."""
         pending = entry.status == "pending"
         cooling = self._cooling() if pending else None
+        joint = self._joint(entry) if pending and entry.together is not None else None
         return recommendation_document(
             entry,
             candidates=candidates,
@@ -177,6 +204,7 @@ class Validity:
                 )
                 for block in self.blocks(entry)
             ],
+            nics_refused=f"{joint.rule}; {joint.remedy}" if isinstance(joint, Refusal) else None,
         )
 
     def _outdated(self, entry: Entry) -> str | None:
@@ -193,6 +221,10 @@ class Validity:
                 f"{name} now runs {watermark_text(runs)}, and it was made for "
                 f"{watermark_text(_ran(entry, name))}{more}."
             )
+        senders = self.joint.nics.senders
+        ran = entry.senders if senders.source == "nics" else None
+        if ran is not None and (found := differing(ran, senders.params)):
+            return f"NICs now run other values than it was made for ({'; '.join(found)})."
         silent_s = self.window.silent_s(self._started_s)
         if silent_s > self.stale_after_s:
             return (
@@ -255,6 +287,11 @@ class Validity:
 def _ran(entry: Entry, switch: str) -> Watermark:
     """The watermark a switch ran when the recommendation was made."""
     return entry.ran.get(switch, entry.incumbent)
+
+
+def _together_text(watermark: Watermark, connectx: Mapping[str, int]) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in connectx.items())
+    return f"{watermark_text(watermark)} with {values}"
 
 
 def _names(if_match: str, tag: str) -> bool:

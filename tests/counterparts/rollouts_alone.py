@@ -13,6 +13,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
+from nics.host import Host
 from rollout.state import Event, RolloutState
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet
@@ -20,12 +21,15 @@ from service.ingest.counter_owner import CounterOwner
 from service.ingest.threads import DecodingThreads, IngestLimits
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
+from service.nics.hosts import make_nics
+from service.nics.polling import NicPolling
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Rollout
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
 from settings.model import PushSettings
+from settings.sections import NicPollSettings
 from settings.twin import IncumbentSettings
 from store.database import Database
 from store.journal import Journal
@@ -34,6 +38,7 @@ from switches.registry import AdapterRegistry
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
+from twin.dcqcn import PAPER
 
 REPORT_EVERY_S = 0.02
 WINDOW = WindowSettings(period_ns=20_000_000, n_periods=3)
@@ -60,8 +65,11 @@ async def rollouts_alone(
     at_once: int = 16,
     measure_every_s: float = 0.05,
     steps: Steps | None = None,
+    hosts: Mapping[str, Host] | None = None,
 ) -> AsyncIterator[Rollouts]:
-    """They take up what the journal holds. Reports of the first switch come all the time, for a soak."""
+    """They take up what the journal holds; ``hosts`` are written too. Reports of the first switch come all
+    the time, for a soak.
+    """
     metrics = Metrics(CollectorRegistry(), version="test")
     limits = IngestLimits(1 << 24, 10, 60.0)
     decoding = DecodingThreads()
@@ -84,15 +92,29 @@ async def rollouts_alone(
         on_reading=lambda switch, before, after: after.reading and rollouts.was_read(after.reading),
         at_once=at_once,
     )
+    nics = NicPolling(
+        hosts or {},
+        make_nics(hosts or {}, clock_ns=time.time_ns),
+        NicPollSettings(poll=False),
+        PAPER,
+        said=False,
+        metrics=metrics.nics,
+        clock_s=time.monotonic,
+        writable=True,
+        steps_at_once=at_once,
+        on_reading=lambda reading: rollouts.was_read(reading),
+    )
     database = Database(journal_url)
     await asyncio.to_thread(database.open)
     runner = Runner(
         fleet,
+        nics,
         Journal(database),
         Watcher(window, counters, silence_s=5.0),
         cast("RolloutNotifier", steps or Steps()),
         SteadyClock(time.time, time.monotonic),
         at_once=at_once,
+        nic_at_once=at_once,
         measure_every_s=measure_every_s,
     )
     rollouts = Rollouts(runner, keep=100)
@@ -106,6 +128,7 @@ async def rollouts_alone(
             await feeding
         await rollouts.stop(5.0)
         await asyncio.to_thread(database.close)
+        await nics.stop()
         fleet.close()
         window.close()
         decoding.close()

@@ -1,4 +1,4 @@
-"""The rollout machine under any order of events, any failure, any crash: it ends, and forgets no switch."""
+"""The rollout machine under any order of events, any failure, any crash: it ends, and forgets no member."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nics.base import NicValues
+from nics.base import StagedChange as NicsChange
 from rollout.machine import (
     advance,
     begin,
@@ -22,6 +24,7 @@ from rollout.state import (
     Apply,
     Applying,
     Approved,
+    Change,
     Check,
     Checked,
     Confirm,
@@ -39,6 +42,7 @@ from rollout.state import (
     RolloutState,
     Stage,
     Staged,
+    StagedNics,
     Step,
     Thawed,
     Undo,
@@ -49,6 +53,7 @@ from rollout.state import (
     WentSilent,
     decode,
     encode,
+    member_of,
 )
 from switches.base import QueueWatermark, StagedChange
 from twin.watermark import Watermark
@@ -59,33 +64,59 @@ OLD, NEW, FOREIGN = (
     Watermark(7_000, 8_000, 0.5),
 )
 NAMES = ("a", "b", "c", "d", "e")
+HOSTS = ("h1", "h2", "h3")
+MEMBERS = (*NAMES, *HOSTS)
 GOOD = Figures(queue_mean_bytes=1_000.0, throughput_bytes_per_s=1e9, pause_share=0.0, drops_per_s=0.0)
 BAD = Figures(queue_mean_bytes=1_000.0, pause_share=0.5)
 
 
-def change(name: str) -> StagedChange:
+def change(name: str) -> Change:
+    if name in HOSTS:
+        was = NicValues("ens1", {"rpg_ai_rate": 5})
+        return NicsChange(id="r", host=name, after={"rpg_ai_rate": 50}, before=(was,), diff="5 → 50")
     before = (QueueWatermark("Ethernet0", 3, OLD),)
     return StagedChange(id=f"r-{name}", switch=name, asked=NEW, after=NEW, before=before, diff="-old\n+new")
 
 
-def plan(*, batch_size: int = 2, soak_s: float = 10.0, batch_soak_s: float = 0.0) -> RolloutPlan:
+def staged(name: str, at_s: float) -> Staged | StagedNics:
+    made = change(name)
+    if isinstance(made, NicsChange):
+        return StagedNics(at_s=at_s, switch=name, change=made)
+    return Staged(at_s=at_s, switch=name, change=made)
+
+
+def plan(
+    *,
+    batch_size: int = 2,
+    soak_s: float = 10.0,
+    batch_soak_s: float = 0.0,
+    hosts_first: bool | None = None,
+    missing_share: float = 0.0,
+) -> RolloutPlan:
+    """``hosts_first`` None: switches alone."""
+    switches, hosts = stages_of(NAMES, batch_size=batch_size), (HOSTS[:1], HOSTS[1:])
     return RolloutPlan(
         id="r",
         recommendation="x",
         targets=dict.fromkeys(NAMES, NEW),
-        stages=stages_of(NAMES, batch_size=batch_size),
-        limits=Limits(soak_s=soak_s, batch_soak_s=batch_soak_s, patience_s=30.0),
+        nics={} if hosts_first is None else {name: {"rpg_ai_rate": 50} for name in HOSTS},
+        stages=switches
+        if hosts_first is None
+        else (*hosts, *switches)
+        if hosts_first
+        else (*switches, *hosts),
+        limits=Limits(soak_s=soak_s, batch_soak_s=batch_soak_s, patience_s=30.0, missing_share=missing_share),
         before=(GOOD,),
-        written=NAMES,
+        written=NAMES if hosts_first is None else MEMBERS,
     )
 
 
 @dataclass
 class World:
-    """Switches that misbehave as drawn, a journal, and a shell that may die between any two of its acts."""
+    """Members that misbehave as drawn, a journal, and a shell that may die between any two of its acts."""
 
     draw: Any
-    runs: dict[str, Watermark] = field(default_factory=lambda: dict.fromkeys(NAMES, OLD))
+    runs: dict[str, Watermark] = field(default_factory=lambda: dict.fromkeys(MEMBERS, OLD))
     touched: set[str] = field(default_factory=set)
     journal: list[bytes] = field(default_factory=list)
     now_s: float = 1_000.0
@@ -133,7 +164,7 @@ class World:
             case Stage(switch=name):
                 match self.mean("away", "refused", "crash"):
                     case "ok":
-                        self.tell(Staged(at_s=self.now_s, switch=name, change=change(name)))
+                        self.tell(staged(name, self.now_s))
                     case "crash":
                         self.crash()
                     case other:
@@ -166,7 +197,7 @@ class World:
                     case other:
                         self.fail(name, "confirm", other)
             case Check(changes=changes):
-                self.check([one.switch for one in changes])
+                self.check([member_of(one) for one in changes])
             case Undo(switch=name):
                 self.undo(name)
             case Watch():
@@ -216,7 +247,7 @@ class World:
     def somebody_else(self) -> None:
         """Sets a switch, or starts it anew, while nothing is done to it."""
         drawn = self.mean("foreign", "rebooted", "noticed")
-        settled = [name for name, one in self.running.switches.items() if one.progress is Progress.SET]
+        settled = [name for name, one in self.running.members.items() if one.progress is Progress.SET]
         if drawn == "ok" or not settled or not self.running.phase.forward:
             return
         name = self.draw(st.sampled_from(settled))
@@ -257,24 +288,46 @@ class World:
         raise AssertionError(f"it does not end: {self.running.phase}")
 
 
-@given(st.data(), st.integers(1, 4), st.sampled_from([0.0, 10.0]), st.sampled_from([0.0, 5.0]))
-def test_it_ends_with_every_switch_new_or_every_touched_one_old(
-    data: st.DataObject, batch_size: int, soak_s: float, batch_soak_s: float
+@given(
+    st.data(),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 10.0]),
+    st.sampled_from([0.0, 5.0]),
+    st.sampled_from([None, False, True]),
+    st.sampled_from([0.0, 0.34, 1.0]),
+)
+def test_it_ends_with_every_member_new_or_every_touched_one_old(
+    data: st.DataObject,
+    batch_size: int,
+    soak_s: float,
+    batch_soak_s: float,
+    hosts_first: bool | None,
+    missing_share: float,
 ) -> None:
     world = World(data.draw)
-    proposed = plan(batch_size=batch_size, soak_s=soak_s, batch_soak_s=batch_soak_s)
+    proposed = plan(
+        batch_size=batch_size,
+        soak_s=soak_s,
+        batch_soak_s=batch_soak_s,
+        hosts_first=hosts_first,
+        missing_share=missing_share,
+    )
     world.tell(Proposed(at_s=world.now_s, plan=proposed))
     world.tell(Approved(at_s=world.now_s, by="op", checks=True))
     world.run()
     end = world.running
     if end.phase is Phase.DONE:
         # Even where somebody has set a switch, or started it anew, after it was confirmed.
-        assert all(one.progress is Progress.SET for one in end.switches.values())
-        assert set(world.runs.values()) <= {NEW}
+        out = {name for name, one in end.members.items() if one.progress is Progress.LEFT_OUT}
+        assert len(out) <= missing_share * len(HOSTS)
+        assert out <= set(HOSTS[1:])  # the canary was set
+        assert all(one.progress is Progress.SET for name, one in end.members.items() if name not in out)
+        assert {world.runs[name] for name in proposed.members if name not in out} <= {NEW}
+        assert not out & world.touched
     else:
         assert end.why
         assert set(world.runs.values()) <= {OLD, FOREIGN}
-        alone = {name for name, one in end.switches.items() if one.progress is Progress.LEFT_ALONE}
+        alone = {name for name, one in end.members.items() if one.progress is Progress.LEFT_ALONE}
         assert all(world.runs[name] == FOREIGN for name in alone)
     if end.phase is Phase.DONE and data.draw(st.booleans()):
         world.tell(RollbackAsked(at_s=world.now_s, by="op"))
@@ -284,16 +337,16 @@ def test_it_ends_with_every_switch_new_or_every_touched_one_old(
 
 
 def any_event() -> st.SearchStrategy[Event]:
-    at_s, name = st.floats(0, 1e4), st.sampled_from((*NAMES, "stranger"))
+    at_s, name = st.floats(0, 1e4), st.sampled_from((*MEMBERS, "stranger"))
     steps = st.sampled_from(["stage", "apply", "verify", "confirm", "check", "undo"])
     words = st.just("because")
     figures = st.sampled_from([GOOD, BAD, Figures()])
     return st.one_of(
         st.builds(Approved, at_s=at_s, by=words, checks=st.booleans()),
-        st.builds(lambda at, who: Staged(at_s=at, switch=who, change=change(who)), at_s, name),
+        st.builds(staged, name, at_s),
         st.builds(Checked, at_s=at_s, switches=st.sets(name).map(tuple)),
         *(st.builds(kind, at_s=at_s, switch=name) for kind in (Applying, Applied, Confirmed, Undone)),
-        st.builds(Verified, at_s=at_s, switch=name, runs=st.just(NEW)),
+        st.builds(Verified, at_s=at_s, switch=name, runs=st.sampled_from([NEW, None])),
         st.builds(
             Failed, at_s=at_s, switch=name, step=steps, reason=words, sentence=words, passing=st.booleans()
         ),
@@ -305,9 +358,14 @@ def any_event() -> st.SearchStrategy[Event]:
     )
 
 
-@given(st.lists(any_event(), max_size=60))
-def test_no_order_of_events_loses_a_switch_that_was_touched(events: list[Event]) -> None:
-    state = begin(Proposed(at_s=0.0, plan=plan()))
+SHAPES = st.sampled_from([None, False, True])
+
+
+@given(st.lists(any_event(), max_size=60), SHAPES, st.sampled_from([0.0, 0.5]))
+def test_no_order_of_events_loses_a_member_that_was_touched(
+    events: list[Event], hosts_first: bool | None, missing_share: float
+) -> None:
+    state = begin(Proposed(at_s=0.0, plan=plan(hosts_first=hosts_first, missing_share=missing_share)))
     may_be_set: set[str] = set()
     for event in events:
         before = state
@@ -317,12 +375,12 @@ def test_no_order_of_events_loses_a_switch_that_was_touched(events: list[Event])
                 may_be_set.add(name)
             case Undone(switch=name) | LeftAlone(switch=name) if before.phase is Phase.ROLLING_BACK:
                 may_be_set.discard(name)
-            case Applying(switch=name) | Applied(switch=name) if state.switches.get(name) != (
-                before.switches.get(name)
+            case Applying(switch=name) | Applied(switch=name) if state.members.get(name) != (
+                before.members.get(name)
             ):
                 may_be_set.add(name)
         if state.phase is Phase.DONE:
-            assert all(one.progress is Progress.SET for one in state.switches.values())
+            assert all(one.progress in (Progress.SET, Progress.LEFT_OUT) for one in state.members.values())
         if state.phase is Phase.ROLLED_BACK:
             assert not may_be_set
         undoing = {action.switch for action in wanted(state, 1e9) if isinstance(action, Undo)}
@@ -330,9 +388,9 @@ def test_no_order_of_events_loses_a_switch_that_was_touched(events: list[Event])
             assert undoing == may_be_set
 
 
-@given(st.lists(any_event(), max_size=30))
-def test_the_journal_tells_the_state_again(events: list[Event]) -> None:
-    first = Proposed(at_s=0.0, plan=plan())
+@given(st.lists(any_event(), max_size=30), SHAPES)
+def test_the_journal_tells_the_state_again(events: list[Event], hosts_first: bool | None) -> None:
+    first = Proposed(at_s=0.0, plan=plan(hosts_first=hosts_first, missing_share=0.5))
     state = begin(first)
     for event in events:
         state = advance(state, event)

@@ -25,7 +25,7 @@ from twin.search.coordinates import Coordinate, Settings, What, coordinates
 from twin.search.gain import Gain, gain_over, joined_over_moments, of_two_engines, persistent_bytes_share
 from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
 from twin.search.problem import SearchSettings, TuningProblem
-from twin.search.recommendation import CoTuning, Sensitivity, SettingChange
+from twin.search.recommendation import Between, CoTuning, Sensitivity, SettingChange
 from twin.search.score import lead, surely_above
 from twin.units import gain_text, setting_text
 from twin.watermark import Watermark
@@ -63,7 +63,7 @@ def co_tune(
     ones where there are any, each with the file that holds it. ``progress(stage, done, total)`` is called in
     this thread. Raises ``SearchError`` where workers keep dying.
     """
-    every = coordinates(settings.what, moments[0][0], settings.bounds)
+    every = coordinates(settings.what, moments[0][0], settings.bounds, settings.sender_bounds)
     if not every:
         return None
     runs = _Runs(problem, settings, _looks(moments, long, settings), workers, progress)
@@ -198,6 +198,18 @@ class _Runs:
                 weights.append(np.nan_to_num(now.goodput_bytes_per_s) * moment.duration_s)
             self._gains[key] = joined_over_moments(gains, weights, look.n_moments)
         return self._gains[key]
+
+    def queue_ratio(self, one: Settings, seed: int) -> float | None:
+        """Its mean queue ÷ that of now over the moments searched on, of runs that ``gains`` has made."""
+        look = self.looks["search"]
+        now, new = (
+            sum(
+                self._found[_key(look, moment, seed, which)].queue_mean_bytes * moment.duration_s
+                for moment in look.moments
+            )
+            for which in (self.incumbent, one)
+        )
+        return new / now if math.isfinite(new) and math.isfinite(now) and now > 0 else None
 
 
 def _key(look: _Look, moment: _Moment, seed: int, one: Settings) -> tuple[str, Path, float, int, Settings]:
@@ -384,6 +396,10 @@ class _Search:
         )
         parts = self._parts(pick, active)
         shares = self._shares(pick, parts) if parts else []
+        incumbent = self._runs.incumbent
+        mark_first = replace(incumbent, watermark=pick.watermark)
+        others_first = replace(pick, watermark=incumbent.watermark)
+        two = incumbent not in (mark_first, others_first)
         changes = tuple(
             _change(part, self._runs.incumbent, pick, share)
             for part, share in sorted(zip(parts, shares, strict=True), key=lambda pair: -pair[1])
@@ -405,7 +421,15 @@ class _Search:
             n_runs=self._runs.count,
             traffic_s=sum(one.duration_s for one in self._runs.looks["search"].moments),
             sentence=_sentence(changes, joint, more, second_more, recommended, self._settings),
+            watermark_first=self._between(mark_first) if two else None,
+            others_first=self._between(others_first) if two else None,
+            queue_ratio=self._between(pick).queue_ratio if parts else None,
         )
+
+    def _between(self, one: Settings) -> Between:
+        """One of the subsets that ``_shares`` has run."""
+        [gain] = self._runs.gains("shares", [one], self._fresh[:1])
+        return Between(_value(gain), self._runs.queue_ratio(one, self._fresh[0]))
 
 
 def _value(gain: Gain) -> float:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from telemetry.topology import GBPS
 from twin.dcqcn import MICROSECOND, DcqcnParams
+from twin.errors import ParameterError, check_known
 from twin.scenario import Scenario
 from twin.watermark import RoleWatermarks, Setting, Watermark, WatermarkBounds
 
@@ -130,7 +131,7 @@ class SenderChoice:
         return [_with(settings, self.field, choice) for choice in self.choices if choice != now]
 
     def near(self, settings: Settings, normal: float) -> Settings:
-        return self.tried(settings)[0] if abs(normal) > _FLIPS else settings
+        return next(iter(self.tried(settings)), settings) if abs(normal) > _FLIPS else settings
 
 
 def _with(settings: Settings, field: str, value: Any) -> Settings:
@@ -173,7 +174,7 @@ class RoleThresholds:
 
 
 _MBPS = GBPS / 1000
-SENDERS: tuple[Coordinate, ...] = (
+SENDERS: tuple[SenderValue | SenderChoice, ...] = (
     SenderValue("additive increase", "ai_rate_bytes_per_s", "Mbit/s", _MBPS, 1, 500),
     SenderValue("hyper increase", "hai_rate_bytes_per_s", "Mbit/s", _MBPS, 10, 5000),
     # At most Unicom's default: no mark brings an incast below its senders' number times this.
@@ -189,7 +190,41 @@ SENDERS: tuple[Coordinate, ...] = (
 )
 
 
-def coordinates(what: Sequence[What], scenario: Scenario, bounds: WatermarkBounds) -> tuple[Coordinate, ...]:
+SenderBounds = tuple[tuple[str, float, float], ...]
+"""Fields of ``DcqcnParams``, with the least and the most that each is tried at, in its coordinate's unit."""
+
+
+def senders_within(bounds: SenderBounds) -> tuple[Coordinate, ...]:
+    """All sender values, those of ``bounds`` in a narrower range than hardware takes.
+
+    Raises ``ParameterError`` for a field that is not tried, and for bounds without a value that is.
+    """
+    found: dict[str, Coordinate] = {one.field: one for one in SENDERS}
+    for field, low, high in bounds:
+        check_known("search sender_bounds", field, found, "values of senders")
+        found[field] = _within(next(one for one in SENDERS if one.field == field), low, high)
+    return tuple(found.values())
+
+
+def _within(one: SenderValue | SenderChoice, low: float, high: float) -> Coordinate:
+    if isinstance(one, SenderValue):
+        least, most = max(one.low, math.ceil(low)), min(one.high, math.floor(high))
+        if least <= most:
+            return replace(one, low=least, high=most)
+        tried = f"{one.low} to {one.high}"
+    else:
+        kept = tuple(choice for choice in one.choices if low <= float(choice or 0) <= high)
+        if kept:
+            return replace(one, choices=kept)
+        tried = " or ".join(f"{float(choice or 0):g}" for choice in one.choices)
+    where, unit = f"search sender_bounds {one.field}", f" {one.unit}".rstrip()
+    rule = f"bounds hold a value that is tried, of {tried}{unit}"
+    raise ParameterError(where, f"{low:g} to {high:g}", rule, "widen them")
+
+
+def coordinates(
+    what: Sequence[What], scenario: Scenario, bounds: WatermarkBounds, senders: SenderBounds = ()
+) -> tuple[Coordinate, ...]:
     """All that may be set beside the watermark. Roles count where monitored ports have several; paths are no
     coordinate (``twin.paths``).
     """
@@ -198,5 +233,5 @@ def coordinates(what: Sequence[What], scenario: Scenario, bounds: WatermarkBound
         roles = sorted({role for port in scenario.monitored if (role := scenario.port_roles[port])})
         found += [RoleThresholds(role, bounds) for role in roles if len(roles) > 1]
     if "nic" in what:
-        found += SENDERS
+        found += senders_within(senders)
     return tuple(found)

@@ -13,7 +13,7 @@ from twin.errors import ParameterError, check_above_zero, check_known, check_not
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for
-from twin.search.coordinates import WHAT, What
+from twin.search.coordinates import WHAT, SenderBounds, What, senders_within
 from twin.search.gain import POLICIES, Policy
 from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, ScoreName, Weights
 from twin.watermark import Watermark, WatermarkBounds
@@ -90,7 +90,8 @@ class SearchSettings:
     ``budget_s`` is about how long a round may take on two cores: where it needs more, it looks at slices of a
     fabric (``looks``). The estimate is from the traffic, so that any machine gives the same answer.
 
-    ``what`` may be set: beside the watermark the thresholds of port roles, and what NICs run (``co_tuning``).
+    ``what`` may be set: beside the watermark the thresholds of port roles, and what NICs run (``co_tuning``),
+    within ``sender_bounds``.
     With ``path``, paths of elephants are looked at where a port carries ``collision_ratio`` times the mean of
     its equal-cost ports (``twin.paths``). Raises ``ParameterError`` for a value out of range.
     """
@@ -121,6 +122,7 @@ class SearchSettings:
     second_margin: float = 0.25
     budget_s: float = 60.0
     what: tuple[What, ...] = ("watermark",)
+    sender_bounds: SenderBounds = ()
     collision_ratio: float = COLLISION_RATIO
 
     def __post_init__(self) -> None:
@@ -145,6 +147,7 @@ class SearchSettings:
         check_known("score", self.score, get_args(ScoreName), "scores")
         for one in self.what:
             check_known("search what", one, WHAT, "things to tune")
+        senders_within(self.sender_bounds)
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
         check_above_zero("search budget_s", self.budget_s)

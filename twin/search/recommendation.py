@@ -175,12 +175,26 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """What is predicted while only a part of a joint change is set, by the first engine.
+
+    ``gain`` is over what runs now, ``queue_ratio`` the mean queue ÷ that of now (None: unknown).
+    """
+
+    gain: float
+    queue_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class CoTuning:
     """The best found where NICs' DCQCN, or thresholds by port role, are set together with the watermark.
 
     Gains are over what runs now, with their errors: of all of it, of the watermark alone (``alone``), and of
     all of it over the watermark alone (``more``). It is ``recommended`` where that less two errors exceeds
     the round's margin. ``second_more`` is ``more`` by the second engine alone, None where it did not run.
+
+    ``watermark_first`` and ``others_first`` are what its watermark does before the rest is set, and the rest
+    before its watermark (None: it changes only one of them); ``queue_ratio`` is as of ``Between``, of all.
     """
 
     watermark: Watermark
@@ -199,6 +213,9 @@ class CoTuning:
     n_runs: int
     traffic_s: float
     sentence: str
+    watermark_first: Between | None = None
+    others_first: Between | None = None
+    queue_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

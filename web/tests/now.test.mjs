@@ -34,7 +34,8 @@ const ADVICE = { status: "pending", changes: true, verdict: "change", blocked: [
 test("what would be changed is an answer", () => {
   assert.deepEqual(advised(ADVICE), { answer: "A change: 8.1 ± 1.9 % better", tone: "busy" });
   assert.equal(advised({ ...ADVICE, blocked: [{ reason: "frozen", until: null }] }).tone, "warning");
-  assert.equal(advised({ ...ADVICE, changes: false }).answer, "No change is advised");
+  assert.equal(advised({ ...ADVICE, changes: false, status: "kept" }).answer, "No change is advised");
+  assert.equal(advised({ ...ADVICE, changes: false }).answer, "A change of NICs", "the watermark stays, and it waits");
   assert.equal(advised({ ...ADVICE, status: "expired" }).answer, "The advice has expired");
   assert.equal(advised({ ...ADVICE, changes: false, status: "kept", verdict: "uncalibrated" }).tone, "warning", "nothing is known");
 });

@@ -79,6 +79,16 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   assert.equal(progressOf(ROLLOUT.switches[1], ROLLOUT), "staged");
 });
 
+test("hosts are counted beside switches", () => {
+  const summary = { ...ROLLOUT.summary, progress: { set: 1 }, hosts: 3, hosts_written: 3, hosts_progress: { set: 2, left_out: 1 } };
+  const done = { ...ROLLOUT, phase: "done", ended: true, summary };
+  assert.equal(said(done), "1 switch and 2 hosts run it, as read back. 1 host left out: no answer before anything was set.");
+  assert.match(said({ ...done, phase: "fleet", ended: false }), /3 of 3 switches and 3 hosts set\.$/);
+  assert.match(said({ ...done, phase: "rolling_back", ended: false }), /^1 switch and 2 hosts to return/);
+  const undone = { ...summary, progress: {}, hosts_progress: { restored: 3 } };
+  assert.equal(said({ ...done, phase: "rolled_back", summary: undone }), "3 hosts returned to what ran before.");
+});
+
 test("what many switches run is told together, the most frequent first", () => {
   const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, differs: false });
   assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400 KB / 1.60 MB / 20 %, 1 not known, 1 runs 100 KB / 1.60 MB / 20 %.");

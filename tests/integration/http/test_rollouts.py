@@ -175,6 +175,10 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
         "progress": {"set": 1},
         "left_alone": [],
         "target": decided["staged"],
+        "hosts": 0,
+        "hosts_written": 0,
+        "hosts_progress": {},
+        "left_out": [],
     }
     assert rollout["summary"] == summary
     slim = await here.get("/v1/rollouts?fields=id,phase,summary")

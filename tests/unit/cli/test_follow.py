@@ -169,3 +169,18 @@ def test_how_it_ended_is_a_sentence() -> None:
     both = sentence("rolled_back", [switch("a", "restored"), switch("b", "left_alone")])
     assert both.startswith("1 switch returned to what ran before; left alone")
     assert both.endswith(": b")
+
+
+def with_hosts(phase: str, progress: dict[str, int], **more: Any) -> str:
+    """A rollout of one switch, which is set, and of three hosts."""
+    switches = [switch("a", "set" if phase == "done" else "restored")]
+    hosts = {"hosts": 3, "hosts_written": 3, "hosts_progress": progress} | more
+    return sentence(phase, switches, summary=summary(switches) | hosts)
+
+
+def test_hosts_are_counted_beside_switches() -> None:
+    assert with_hosts("done", {"set": 3}) == "1 switch and 3 hosts read back to run it"
+    out = with_hosts("done", {"set": 2, "left_out": 1}, left_out=["gpu7"])
+    assert out == "1 switch and 2 hosts read back to run it; left out, as they did not answer: gpu7"
+    assert with_hosts("rolled_back", {"restored": 3}) == "1 switch and 3 hosts returned to what ran before"
+    assert "0 of 1 switch and 3 hosts set" in with_hosts("fleet", {"applying": 1})

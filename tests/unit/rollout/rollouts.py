@@ -71,9 +71,7 @@ def approved(of: RolloutPlan | None = None) -> RolloutState:
 
 def staged(of: RolloutPlan | None = None) -> RolloutState:
     state = approved(of)
-    return after(
-        state, *(Staged(at_s=T0 + 1, switch=name, change=change_of(name)) for name in state.switches)
-    )
+    return after(state, *(Staged(at_s=T0 + 1, switch=name, change=change_of(name)) for name in state.members))
 
 
 def setting(name: str, at_s: float = T0 + 2) -> tuple[Event, ...]:

@@ -188,8 +188,8 @@ def test_a_breached_guard_takes_the_canary_back(figure: str, value: float) -> No
     assert getattr(state.measured, figure) == value
     assert wanted(state, LATER) == (Undo("a", change_of("a")),)
     state = after(state, *undone("a"))
-    assert (state.phase, state.switches["a"].progress) == (Phase.ROLLED_BACK, Progress.RESTORED)
-    assert state.switches["b"].progress is Progress.STAGED  # never touched
+    assert (state.phase, state.members["a"].progress) == (Phase.ROLLED_BACK, Progress.RESTORED)
+    assert state.members["b"].progress is Progress.STAGED  # never touched
 
 
 def test_silence_in_a_soak_takes_it_back() -> None:
@@ -228,11 +228,11 @@ def test_what_may_pass_is_tried_again_ever_more_rarely_until_patience_ends(step:
 
 def test_a_try_that_works_ends_the_count() -> None:
     state = after(staged(), Applying(at_s=T0, switch="a"), failed("a", "apply", T0))
-    assert (state.switches["a"].attempts, state.switches["a"].failing_since_s) == (1, T0)
+    assert (state.members["a"].attempts, state.members["a"].failing_since_s) == (1, T0)
     assert wanted(state, T0 + FIRST_RETRY_S) == (Apply("a", change_of("a")),)
     state = after(state, Applied(at_s=T0 + 29, switch="a"), failed("a", "verify", T0 + 31))
     assert state.phase is Phase.CANARY  # patience began anew
-    assert state.switches["a"].attempts == 1
+    assert state.members["a"].attempts == 1
 
 
 def test_what_cannot_pass_turns_back_at_once() -> None:
@@ -266,12 +266,12 @@ def test_what_somebody_else_has_set_since_is_left_alone() -> None:
     assert wanted(state, LATER) == (Undo("a", change_of("a")),)
     state = after(state, *undone("a"))
     assert state.phase is Phase.ROLLED_BACK
-    assert {name: one.progress for name, one in state.switches.items()} == {
+    assert {name: one.progress for name, one in state.members.items()} == {
         "a": Progress.RESTORED,
         "b": Progress.LEFT_ALONE,
         "c": Progress.RESTORED,
     }
-    assert state.switches["b"].detail == "it runs what nobody here set"
+    assert state.members["b"].detail == "it runs what nobody here set"
 
 
 PHASES: list[tuple[str, Callable[[], RolloutState], tuple[str, ...]]] = [
@@ -320,7 +320,7 @@ def test_after_a_crash_an_unconfirmed_change_is_made_again() -> None:
     for happened in (setting("a")[:2], setting("a")[:3]):
         state = after(staged(), *happened, failed("a", "verify", T0), Resumed(at_s=T0 + 90))
         assert wanted(state, T0 + 90) == (Apply("a", change_of("a")),)
-        assert (state.switches["a"].attempts, state.switches["a"].failing_since_s) == (0, None)
+        assert (state.members["a"].attempts, state.members["a"].failing_since_s) == (0, None)
 
 
 def test_after_a_crash_a_soak_begins_anew() -> None:
@@ -395,7 +395,7 @@ def test_a_switch_that_cannot_be_read_once_more_is_tried_again_until_patience_en
         assert not any(isinstance(action, Check) for action in wanted(state, due_s - 0.01))
         assert CHECK_A in wanted(state, due_s)
         back = after(state, checked("a", at_s=due_s))
-        assert (back.phase, back.switches["a"].failing_since_s, back.switches["a"].detail) == (
+        assert (back.phase, back.members["a"].failing_since_s, back.members["a"].detail) == (
             Phase.FLEET,
             None,
             "",
@@ -458,7 +458,7 @@ def test_a_journal_of_before_that_rule_tells_what_it_told() -> None:
     for length in range(2, len(left)):
         state = replay(map(decode, [*left[:length], encode(RESUMED)]))
         assert state is not None
-        is_set = [name for name, one in state.switches.items() if one.progress is Progress.SET]
+        is_set = [name for name, one in state.members.items() if one.progress is Progress.SET]
         checks = [action for action in wanted(state, LATER) if isinstance(action, Check)]
         assert checks == ([Check(tuple(map(change_of, is_set)))] if is_set else [])
         assert not (is_set and any(isinstance(action, Apply) for action in wanted(state, LATER)))

@@ -156,6 +156,7 @@ export interface Recommendation {
   caution: string | null;
   support?: Support | null;
   rollout: string | null;
+  nics_refused?: string | null;
   pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
 }
 
@@ -447,7 +448,7 @@ export interface FiguresSeen {
 }
 
 export type Progress =
-  | "waiting" | "staged" | "applying" | "applied" | "verified" | "set" | "restored" | "left_alone";
+  | "waiting" | "staged" | "left_out" | "applying" | "applied" | "verified" | "set" | "restored" | "left_alone";
 
 export interface SwitchProgress {
   switch: string;
@@ -466,6 +467,16 @@ export interface SwitchMarks {
 }
 
 export type RolloutSwitch = SwitchProgress & SwitchMarks;
+
+export interface RolloutHost {
+  host: string;
+  stage: number;
+  writes: boolean;
+  progress: Progress;
+  target: Record<string, number>;
+  diff: string;
+  detail: string;
+}
 
 export interface SwitchChange {
   diff: string;
@@ -502,7 +513,15 @@ export interface ListedRollout {
   seen: FiguresSeen | null;
   before: FiguresSeen;
   predicted: FiguresSeen;
-  summary: { switches: number; written: number; progress: Partial<Record<Progress, number>>; target: Watermark | null };
+  summary: {
+    switches: number;
+    written: number;
+    progress: Partial<Record<Progress, number>>;
+    target: Watermark | null;
+    hosts?: number; // and so on: since NICs are set too
+    hosts_written?: number;
+    hosts_progress?: Partial<Record<Progress, number>>;
+  };
 }
 
 export interface Rollouts {

@@ -52,6 +52,8 @@ export const marks = (id: string, notes: boolean): Look =>
   ofRollout(id, each("switch", "before", "after", ...(notes ? ["notes"] : [])), 2_000);
 export const rolloutChange = (id: string, name: string): Look =>
   ofRollout(id, `switch=${encodeURIComponent(name)}&${each("diff", "notes")}`, 2_000);
+export const rolloutHosts = (id: string): Look =>
+  ofRollout(id, `fields=${["host", "stage", "writes", "progress", "target", "diff", "detail"].map((name) => `hosts.${name}`).join()}`, 1_000);
 export const happened = (id: string): Look => ({
   path: `/v1/rollouts/${encodeURIComponent(id)}?fields=events`,
   after: ["rollout"],

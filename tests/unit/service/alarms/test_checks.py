@@ -58,6 +58,7 @@ class World:
     untuned: dict[str, str] = field(default_factory=dict)
     failing: dict[str, str] = field(default_factory=dict)
     nics: NicPolling | None = None
+    rolling: object = None
     dropped: int = 0
     listens: bool = True
 
@@ -83,6 +84,7 @@ class World:
         fleet.names = ("leaf1", "leaf2")
         sources = _Sources(self)
         rollouts = SimpleNamespace(newest=lambda limit: self.rollouts[:limit])
+        rollouts.active_on = lambda members: self.rolling
         return AlarmChecks(
             window=cast(Any, window),
             ports=cast(Any, SimpleNamespace(recent=recent)),
@@ -253,6 +255,9 @@ async def test_nics_that_are_at_odds_are_told_until_they_agree() -> None:
     await hosts.read()
     assert await found(checks, "senders") == {"NICs": 1, "NICs and settings": 1}
     assert await found(checks, "nic_source") == {"b": 1}
+    world.rolling = "a rollout that has set some of them"
+    assert await found(checks, "senders") == {}
+    world.rolling = None
     for name in ("b", "c"):
         hosts.adapters[name].now = reading(name)
     await hosts.read()

@@ -28,7 +28,7 @@ def rollout(*phases: tuple[float, Phase], stage: int = 1) -> RolloutState:
         phase=every[-1][1],
         since_s=every[-1][0],
         proposed_s=100.0,
-        switches={},
+        members={},
         stage=stage,
         phases=every,
     )

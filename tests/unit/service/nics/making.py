@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from nics.base import NicAdapter, NicReading, Reading, understood
+from nics.base import (
+    NicAdapter,
+    NicReading,
+    NicValues,
+    Reading,
+    StagedChange,
+    understood,
+    values_diff,
+)
 from nics.host import Host
 from nics.parameters import DEFAULTS, Values
 from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
 from service.nics.polling import NicPolling
 from settings.sections import NicPollSettings
-from switches.errors import SwitchError
+from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
 from twin.dcqcn import PAPER, DcqcnParams
 
 
@@ -42,12 +50,56 @@ def reading(host: str, *nics: NicReading) -> Reading:
 
 
 class Answering:
-    """A host's adapter: answers with ``now``, which may be an error."""
+    """A host's adapter: answers with ``now``, which may be an error. ``meets`` is what a call of a step
+    meets, in turn; ``calls`` are the steps.
+    """
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.now: Reading | Exception = reading(host)
         self.closed = False
+        self.calls: list[str] = []
+        self.meets: dict[str, list[Exception]] = {}
+
+    @property
+    def runs(self) -> Values:
+        assert isinstance(self.now, Reading)
+        return self.now.nics[0].values
+
+    def set(self, values: Values) -> None:
+        self.now = reading(self.host, nic("ens1", {**self.runs, **values}))
+
+    def stage(self, values: Values, change_id: str) -> StagedChange:
+        self._step("stage")
+        before = (NicValues("ens1", {name: self.runs[name] for name in values}),)
+        diff = values_diff(self.host, before, values)
+        return StagedChange(id=change_id, host=self.host, after=values, before=before, diff=diff)
+
+    def apply(self, change: StagedChange) -> None:
+        self._step("apply")
+        self._check(change)
+        self.set(change.after)
+
+    def verify(self, change: StagedChange) -> Reading:
+        self._step("verify")
+        found = self.read()
+        if not change.made_in(found):
+            raise ReadBackError(self.host, change.difference(found), "it runs the change", "look")
+        return found
+
+    def rollback(self, change: StagedChange) -> None:
+        self._step("undo")
+        self._check(change)
+        self.set(change.before[0].values)
+
+    def _step(self, step: str) -> None:
+        self.calls.append(step)
+        if self.meets.get(step):
+            raise self.meets[step].pop(0)
+
+    def _check(self, change: StagedChange) -> None:
+        if not change.explains(self.read()):
+            raise ConcurrentEditError(self.host, "other values", "nobody else sets them", "look")
 
     def read(self) -> Reading:
         if isinstance(self.now, Exception):
@@ -68,7 +120,9 @@ class Hosts:
         said: bool = False,
         poll: bool = True,
         problems: Mapping[str, SwitchError] | None = None,
+        writable: bool = True,
     ) -> None:
+        self.on_reading: Callable[[Reading], None] = lambda reading: None
         self.now_s = 100.0
         self.registry = CollectorRegistry()
         self.adapters = {name: Answering(name) for name in names}
@@ -84,6 +138,8 @@ class Hosts:
             said=said,
             metrics=NicMetrics(self.registry),
             clock_s=lambda: self.now_s,
+            writable=writable,
+            on_reading=lambda reading: self.on_reading(reading),
         )
 
     async def read(self, *names: str) -> None:

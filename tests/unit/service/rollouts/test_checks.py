@@ -34,7 +34,7 @@ def assert_taken_back(here: World, state: RolloutState, runs: Watermark) -> None
     assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_OLD | {"a": runs})
     assert (state.why or "").startswith("check failed: ")
     alone = Progress.LEFT_ALONE if runs == FOREIGN else Progress.RESTORED
-    assert state.switches["a"].progress is alone
+    assert state.members["a"].progress is alone
 
 
 @by_others

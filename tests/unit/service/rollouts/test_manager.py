@@ -463,7 +463,7 @@ def test_stopping_leaves_a_rollout_where_it_is() -> None:
         here.switches["a"].gate.set()
         await stopping
         # What was under way ended and was written down; nothing more began.
-        assert rollout.state.switches["a"].progress is Progress.APPLIED
+        assert rollout.state.members["a"].progress is Progress.APPLIED
         assert here.switches["b"].calls.count("apply") == 0
 
     run(scene(world()))

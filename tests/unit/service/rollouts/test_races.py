@@ -65,7 +65,7 @@ def test_a_set_that_has_not_begun_when_switches_are_frozen_does_not_begin(stops:
         await until(lambda: rollout.state.phase is Phase.CANARY)
         gate = await held(here, "a")
         here.switches["b"].gate.set()
-        await until(lambda: rollout.state.switches["a"].progress is Progress.APPLYING)
+        await until(lambda: rollout.state.members["a"].progress is Progress.APPLYING)
         if stops == "freeze":
             await here.rollouts.set_freeze(True, "eve")
         else:

@@ -25,6 +25,7 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
 from tests.unit.rollout.rollouts import GOOD, NEW, OLD, plan
 from tests.unit.service.making import making
+from tests.unit.service.nics.making import Hosts
 from twin.watermark import Watermark
 
 PATIENCE_S = 300.0
@@ -153,8 +154,10 @@ class World:
     before_its_entry: list[Event] = field(default_factory=list)
     timed: list[tuple[str, str]] = field(default_factory=list)
     wall_ahead_s: float = 0.0
+    nics: Hosts = field(default_factory=Hosts)
 
     def __post_init__(self) -> None:
+        self.nics.on_reading = lambda reading: self.rollouts.was_read(reading)
         ticks = itertools.count(int(T0))
         self.fleet = Fleet(
             IncumbentSettings(),
@@ -164,11 +167,13 @@ class World:
         )
         runner = Runner(
             self.fleet,
+            self.nics.polling,
             self.journal,
             cast("Watcher", self.eyes),
             cast("RolloutNotifier", self),
             SteadyClock(lambda: next(ticks) + self.wall_ahead_s, lambda: float(next(ticks))),
             at_once=4,
+            nic_at_once=4,
             measure_every_s=0.001,
         )
         self.rollouts = Rollouts(runner, keep=10)
@@ -195,6 +200,7 @@ class World:
 
     async def stop(self) -> None:
         await self.rollouts.stop(PATIENCE_S)
+        await self.nics.polling.stop()
         self.fleet.close()
         self.journal.database.close()
 

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from rollout.plan import Limits, RolloutPlan
-from rollout.state import Phase, Progress, RolloutState, SwitchProgress
+from rollout.state import MemberProgress, Phase, Progress, RolloutState
 from service.documents.recommendation import recommendation_document
 from service.tuning.entry import Support
 from service.tuning.recommendations import RecommendationStore
@@ -202,8 +202,8 @@ def rollout(phase: Phase, progress: Progress = Progress.SET) -> RolloutState:
     plan = RolloutPlan(
         id="r", recommendation="x", targets={"leaf1": mark}, stages=(("leaf1",),), limits=Limits()
     )
-    one = SwitchProgress(progress, change, mark)
-    return RolloutState(plan=plan, phase=phase, since_s=1.0, proposed_s=0.0, switches={"leaf1": one})
+    one = MemberProgress(progress, change, mark)
+    return RolloutState(plan=plan, phase=phase, since_s=1.0, proposed_s=0.0, members={"leaf1": one})
 
 
 def test_a_recommendation_follows_its_rollout(store: RecommendationStore) -> None:

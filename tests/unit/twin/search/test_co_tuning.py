@@ -115,6 +115,34 @@ def test_the_shares_of_a_change_add_up_to_its_gain(of_senders: CoTuning) -> None
     assert of_cut == pytest.approx(of_senders.more, abs=0.03)
 
 
+def test_the_way_there_is_predicted_for_either_order(of_senders: CoTuning) -> None:
+    of = {one.name: one.share for one in of_senders.changes}
+    assert of_senders.watermark_first is not None
+    assert of_senders.others_first is not None
+    # Here parts do not depend on each other: what each gains alone is its share.
+    assert of_senders.watermark_first.gain == pytest.approx(of["watermark"], abs=0.03)
+    assert of_senders.others_first.gain == pytest.approx(of["cut interval"], abs=0.03)
+    assert of_senders.queue_ratio == of_senders.watermark_first.queue_ratio != 1.0
+    assert of_senders.others_first.queue_ratio == 1.0  # senders do not move this engine's queue
+
+
+def test_what_senders_run_is_tried_within_bounds_alone() -> None:
+    bounds = (("cnp_interval_s", 20, 60), ("ai_rate_bytes_per_s", 30, 50), ("byte_counter_bytes", 0, 0))
+    answer = found("SendersMatter", sender_bounds=bounds)
+    assert answer.senders.cnp_interval_s == pytest.approx(20e-6)
+    tried = {one.name: one for one in answer.sensitivities}
+    assert tried["additive increase"].best in (30, 50)
+    assert tried["byte counter"].best is None
+
+
+@pytest.mark.parametrize(
+    "bounds", [("nothing", 1, 2), ("cnp_interval_s", 200, 300), ("byte_counter_bytes", 1, 5)]
+)
+def test_bounds_without_a_value_that_is_tried_are_refused(bounds: tuple[str, float, float]) -> None:
+    with pytest.raises(ParameterError, match="sender_bounds"):
+        SearchSettings(sender_bounds=(bounds,))
+
+
 def test_the_recommendation_itself_is_that_of_the_watermark_alone() -> None:
     def answer(*what: str) -> Watermark:
         how = replace(settings(), engine=f"{HERE}:SendersMatter", what=what)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
 import { WatermarkChange, wasOf } from "../../recommendation/watermark-change.tsx";
 import { act } from "../../service/acts.ts";
-import type { Recommendation, SwitchState } from "../../service/documents.ts";
+import type { CoTuning, Recommendation, SwitchState, Watermark } from "../../service/documents.ts";
 import { latest } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { useSwitches } from "../../service/switches.ts";
@@ -26,13 +26,14 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
   const blocked = of.blocked ?? [];
   const over = of.status === "expired";
   const was = wasOf(of);
-  const decide = async (what: "approve" | "reject") => {
+  const joint = of.co_tuning?.recommended && Object.keys(of.co_tuning.connectx).length > 0 ? of.co_tuning : null;
+  const decide = async (what: "approve" | "reject", together: CoTuning | null = null) => {
     const over = () => overtaken(of.id, what, latest(looks.currentRecommendation));
-    const yes = await confirmed({ ...(what === "approve" ? approving(of, switches) : REJECTING), over });
+    const yes = await confirmed({ ...(what === "approve" ? approving(of, switches, together) : REJECTING), over });
     if (!yes) return;
     work(true);
-    const { kmin_bytes, kmax_bytes, pmax } = of.incumbent;
-    const body = what === "approve" ? { body: { incumbent: { kmin_bytes, kmax_bytes, pmax } } } : {};
+    const withNics = together && { parts: ["watermark", "nic"], together: { watermark: marks(together.watermark), connectx: together.connectx } };
+    const body = what === "approve" ? { body: { incumbent: marks(of.incumbent), ...withNics } } : {};
     const done = await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`, { method: "POST", ...body });
     work(false);
     if (done) focusOn(what === "approve" ? "rollout" : "recommendation");
@@ -48,11 +49,22 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
         <Remarks of={of} />
         {(of.status === "pending" || over) && (
           <div class="row" id="actions">
-            <ActButton id="approve" class="primary" disabled={busy || over || blocked.length > 0} onClick={() => decide("approve")}>Approve</ActButton>
+            {(of.changes || over) && <ActButton id="approve" class="primary" disabled={busy || over || blocked.length > 0} onClick={() => decide("approve")}>Approve</ActButton>}
+            {joint && of.status === "pending" && (
+              <ActButton id="approve-with-nics" class={of.changes ? "" : "primary"} disabled={busy || blocked.length > 0 || !!of.nics_refused} onClick={() => decide("approve", joint)}>
+                Approve with NICs
+              </ActButton>
+            )}
             <ActButton id="reject" says disabled={busy || over} onClick={() => decide("reject")}>Reject</ActButton>
           </div>
         )}
-        {of.status === "pending" && <Planned of={of} switches={switches} />}
+        {joint && of.status === "pending" && (
+          <div id="with-nics" class="quiet">
+            <Sentence>{joint.sentence}</Sentence>
+            <p>With NICs sets {spelled(joint.watermark)}, and on every host {values(joint)}.{of.nics_refused ? ` Not now: ${of.nics_refused}.` : ""}</p>
+          </div>
+        )}
+        {of.status === "pending" && of.changes && <Planned of={of} switches={switches} />}
         {children}
       </div>
       <div>
@@ -62,6 +74,9 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
     </div>
   );
 }
+
+const marks = ({ kmin_bytes, kmax_bytes, pmax }: Watermark) => ({ kmin_bytes, kmax_bytes, pmax });
+const values = ({ connectx }: CoTuning): string => Object.entries(connectx).map(([name, value]) => `${name} ${value}`).join(", ");
 
 // What an approval would change, switch by switch.
 function Planned({ of, switches }: { of: Recommendation; switches: readonly SwitchState[] }) {
@@ -104,18 +119,18 @@ const REJECTING = {
   yes: "Reject",
 };
 
-function approving(of: Recommendation, switches: readonly SwitchState[]) {
+function approving(of: Recommendation, switches: readonly SwitchState[], together: CoTuning | null) {
   const chosen = switches.filter(({ name }) => of.switches.includes(name));
   const dry = chosen.length > 0 && chosen.every(({ writes }) => !writes);
-  const number = several(of.switches.length, "switch", "switches");
-  const wanted = of.staged ?? of.recommendation;
+  const number = `${together ? "NICs of all hosts and " : ""}${several(of.switches.length, "switch", "switches")}`;
+  const wanted = together?.watermark ?? of.staged ?? of.recommendation;
   return {
-    title: "Approve and roll out?",
+    title: together ? "Approve with NICs and roll out?" : "Approve and roll out?",
     text:
       `${dry ? `A dry run on ${number}: nothing is written. It shows what ` : `${number}, a canary first, `}` +
-      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}` +
+      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `, NICs to ${values(together)}` : ""}` +
       `${dry ? "." : ", read back and watched; it is rolled back if a guard is breached (pauses, drops, queue, throughput)."}`,
-    facts: predicted(of),
+    facts: together ? [together.sentence] : predicted(of),
     names: [...of.switches].sort(natural).map((name) => {
       const running = chosen.find((one) => one.name === name)?.running;
       return running ? `${name}: ${watermark(running)} → ${watermark(wanted)}` : name;

@@ -3,13 +3,19 @@ import type { Freeze, ListedRollout, Phase, Progress, RolloutSwitch } from "../.
 import { count, named, several, watermark, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: ListedRollout): boolean => phase === "rolling_back" || phase === "rolled_back";
-export const dry = ({ summary }: ListedRollout): boolean => summary.written === 0;
+export const dry = ({ summary }: ListedRollout): boolean => summary.written === 0 && !summary.hosts_written;
 const TOUCHED: readonly Progress[] = ["applying", "applied", "verified", "set"];
 export const touched = (all: readonly RolloutSwitch[]) => all.filter(({ progress }) => TOUCHED.includes(progress));
 export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;
 export const switches = (number: number): string => several(number, "switch", "switches");
+// "3 switches and 100 hosts", without those of which there is none.
+export const members = (of: number, hosts: number): string =>
+  [...(of || !hosts ? [switches(of)] : []), ...(hosts ? [several(hosts, "host")] : [])].join(" and ");
+// Of these, the hosts of a rollout that have come so far.
+export const touchedHosts = ({ summary }: ListedRollout): number =>
+  TOUCHED.reduce((sum, one) => sum + (summary.hosts_progress?.[one] ?? 0), 0);
 // Of a rollout that was taken back, what had only been worked out was never sent.
-export const progressOf = (one: RolloutSwitch, rollout: ListedRollout): string =>
+export const progressOf = (one: { progress: Progress }, rollout: ListedRollout): string =>
   turnedBack(rollout) && ["waiting", "staged"].includes(one.progress) ? "never touched" : plain(one.progress);
 // What a switch ran, and what it ran after: where it was taken back, what it had run and what it runs again.
 export function marks(one: RolloutSwitch, rollout: ListedRollout): { from: string; to: string } {
@@ -65,13 +71,16 @@ export function said(rollout: ListedRollout): string {
   const { stages, stage, summary } = rollout;
   const batch = `batch ${stage} of ${stages.length - 1}`;
   const those = (wanted: Progress) => summary.progress[wanted] ?? 0;
-  const [set, left, restored] = [those("set"), those("left_alone"), those("restored")];
-  const progress = `${count(set)} of ${switches(summary.switches)} set.`;
+  const hosts = (wanted: Progress) => summary.hosts_progress?.[wanted] ?? 0;
+  const of = (wanted: Progress) => members(those(wanted), hosts(wanted));
+  const number = (wanted: Progress) => those(wanted) + hosts(wanted);
+  const out = hosts("left_out") ? ` ${several(hosts("left_out"), "host")} left out: no answer before anything was set.` : "";
+  const progress = `${count(number("set"))} of ${members(summary.switches, summary.hosts ?? 0)} set.`;
   switch (rollout.phase) {
     case "proposed":
       return "Planned, and not yet approved.";
     case "approved":
-      return "The change of each switch is worked out; none is touched yet.";
+      return `The change of each switch${summary.hosts ? " and host" : ""} is worked out; none is touched yet.`;
     case "canary":
       return `${named(stages[0] ?? [])} is set first.`;
     case "soak":
@@ -82,14 +91,14 @@ export function said(rollout: ListedRollout): string {
       return `Setting ${batch}: ${named(stages[stage] ?? [])}; ${progress}`;
     case "done":
       return dry(rollout)
-        ? `Nothing was written: this is what would have been set on ${switches(set)}.`
-        : `${switches(set)} ${set === 1 ? "runs" : "run"} it, as read back.`;
+        ? `Nothing was written: this is what would have been set on ${of("set")}.`
+        : `${of("set")} ${number("set") === 1 ? "runs" : "run"} it, as read back.${out}`;
     case "rolling_back":
-      return `${switches(TOUCHED.reduce((sum, one) => sum + those(one), 0))} to return to what ran before, the last one first.`;
+      return `${members(TOUCHED.reduce((sum, one) => sum + those(one), 0), touchedHosts(rollout))} to return to what ran before, the last one first.`;
     case "rolled_back":
       return [
-        restored ? `${switches(restored)} returned to what ran before.` : left ? "" : "No switch had been touched.",
-        left ? `${switches(left)} left alone: somebody else has set it since.` : "",
+        number("restored") ? `${of("restored")} returned to what ran before.` : number("left_alone") ? "" : `${summary.hosts ? "Nothing" : "No switch"} had been touched.`,
+        number("left_alone") ? `${of("left_alone")} left alone: somebody else has set it since.` : "",
       ].join(" ").trim();
   }
 }

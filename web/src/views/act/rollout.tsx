@@ -11,8 +11,9 @@ import { useRolloutSwitches } from "../../service/switches.ts";
 import { when } from "../../format.ts";
 import { Happened } from "./rollout-events.tsx";
 import { Seen } from "./rollout-seen.tsx";
+import { RolloutHosts } from "./rollout-hosts.tsx";
 import { RolloutSwitches } from "./rollout-switches.tsx";
-import { SPOKEN, type Step, dry, plain, said, stalled, steps, switches, touched, turnedBack } from "./rollout-words.ts";
+import { SPOKEN, type Step, dry, plain, members, said, stalled, steps, touched, touchedHosts, turnedBack } from "./rollout-words.ts";
 
 export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
   const each = useRolloutSwitches(newest);
@@ -34,6 +35,7 @@ export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />
       {each && <RolloutSwitches of={newest} each={each} />}
+      <RolloutHosts of={newest} />
       <div class="split bottom">
         <Undo of={newest} each={each} />
         <p id="rollout-origin" class="quiet">
@@ -60,8 +62,9 @@ function Undo({ of, each }: { of: ListedRollout; each: readonly RolloutSwitch[] 
   const undo = async () => {
     const names = touched(each ?? []).map((one) => one.switch);
     const nothing = dry(of) ? "It was a dry run, so nothing is written." : "";
-    const text = names.length
-      ? `${switches(names.length)} will return to what ran before, the last one first. ${nothing}`
+    const hosts = touchedHosts(of);
+    const text = names.length || hosts
+      ? `${members(names.length, hosts)} will return to what ran before, the last one first. ${nothing}`
       : "No switch is set yet; none will be.";
     if (!(await confirmed({ title: "Roll back?", text, names, yes: "Roll back" }))) return;
     ask(of.id); // until the next look says otherwise

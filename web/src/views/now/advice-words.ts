@@ -30,6 +30,7 @@ export function advised(of: Advice, old = false): Said {
   if (of.status === "rolled_back") return { answer: "Nothing: it was rolled back", tone: "back" };
   if (of.status === "approved") return { answer: `Approved: predicted ${worth}`, tone: "good" };
   if (of.verdict === "uncalibrated") return { answer: "Not known: the twin does not show what was measured", tone: "warning" };
+  if (!of.changes && of.status === "pending") return { answer: "A change of NICs", tone: of.blocked?.length ? "warning" : "busy" };
   if (!of.changes || of.status === "kept") return { answer: "No change is advised", tone: "good" };
   return { answer: `A change: ${worth}`, tone: of.blocked?.length ? "warning" : "busy" };
 }

@@ -45,7 +45,7 @@ export function TogetherPanel({ of: round }: { of: Recommendation }) {
         />
       </details>
       <p class="quiet">
-        Advice: an approval sets the watermark recommended alone. NICs and profiles by role are set by hand, on all of them, before the watermark that goes with them.
+        An approval sets the watermark recommended alone; approved with NICs it sets these values on all hosts, and this watermark. Profiles by role are advice: nothing sets them.
       </p>
     </Panel>
   );

@@ -1,0 +1,195 @@
+"""What the members of a rollout are: each kind of device is staged, set, read back and undone in its own way.
+
+The runner knows members by name, and asks here. Another kind of member is another class of this interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from nics.base import Reading as NicsReading
+from nics.base import StagedChange as NicsChange
+from rollout.plan import RolloutPlan, Target
+from rollout.state import Change
+from service.fleet import Fleet, StillWanted
+from service.nics.polling import NicPolling
+from switches.base import Reading, StagedChange, SwitchAdapter
+from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
+from twin.search.push_gate import within_step
+from twin.watermark import Watermark
+
+STEP_SLACK = 1e-6  # allows for rounding at exactly the limit
+
+MemberReading = Reading | NicsReading
+
+
+class Devices(Protocol):
+    """The members of one kind. Steps have exclusive use of a member's adapter, and raise what it raises and
+    ``OvertakenError`` where they are not ``still`` wanted once it is free. ``room`` is for as many steps as
+    may run at a time; ``noun`` names a member in sentences.
+    """
+
+    noun: str
+    room: asyncio.Semaphore
+
+    def writes(self, name: str) -> bool:
+        """Whether the settings allow the device to be written now."""
+        ...
+
+    async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change: ...
+
+    async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None: ...
+
+    async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
+        """Reads back; the watermark that a switch runs, None for others."""
+        ...
+
+    async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None: ...
+
+    async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None: ...
+
+
+class SwitchDevices:
+    """Switches of the fleet. One that is not written has an adapter that only records."""
+
+    noun = "switch"
+
+    def __init__(self, fleet: Fleet, at_once: int) -> None:
+        self._fleet = fleet
+        self.room = asyncio.Semaphore(at_once)
+
+    def writes(self, name: str) -> bool:
+        return self._fleet.writes(name)
+
+    async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
+        assert isinstance(target, Watermark)
+        change = await self._fleet.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
+        if name in plan.written:
+            _check_not_changed_elsewhere(change, self._fleet.set_to(name))
+            _check_step(change, plan.limits.max_step)
+        return change
+
+    async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_switch(change)
+        await self._fleet.step(staged.switch, lambda adapter: adapter.apply(staged), still=still)
+
+    async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
+        staged = _of_switch(change)
+        reading = await self._fleet.step(staged.switch, lambda adapter: adapter.verify(staged), still=still)
+        if self._fleet.writes(staged.switch):
+            self._fleet.note(reading)
+        return reading.usual or staged.after
+
+    async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_switch(change)
+        await self._fleet.step(staged.switch, lambda adapter: _confirm(adapter, staged), still=still)
+
+    async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_switch(change)
+        if staged.switch in plan.written:
+            self._fleet.set_watermarks.put(staged.switch, None)  # half of a change is no drift
+        await self._fleet.step(staged.switch, lambda adapter: adapter.rollback(staged), still=still)
+        await self._fleet.refresh([staged.switch], from_now=True)
+
+
+class HostDevices:
+    """The NICs of hosts. Those of a host that is not written are read and staged, and nothing is set."""
+
+    noun = "host"
+
+    def __init__(self, nics: NicPolling, at_once: int) -> None:
+        self._nics = nics
+        self.room = asyncio.Semaphore(at_once)
+
+    def writes(self, name: str) -> bool:
+        return self._nics.writes(name)
+
+    async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
+        assert not isinstance(target, Watermark)
+        return await self._nics.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
+
+    async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_host(change)
+        if staged.host in plan.written:
+            await self._nics.step(staged.host, lambda adapter: adapter.apply(staged), still=still)
+
+    async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
+        staged = _of_host(change)
+        if staged.host in plan.written:
+            reading = await self._nics.step(staged.host, lambda adapter: adapter.verify(staged), still=still)
+            self._nics.note(reading)
+        return None
+
+    async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        """NICs have no timer that takes a change back."""
+
+    async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_host(change)
+        if staged.host in plan.written:
+            await self._nics.step(staged.host, lambda adapter: adapter.rollback(staged), still=still)
+            await self._nics.read(staged.host)
+
+
+def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
+    """The error of a member that was set and now runs something else; None where it runs its change."""
+    if isinstance(change, NicsChange):
+        if not isinstance(reading, NicsReading) or change.made_in(reading):
+            return None
+        where, runs = f"host {change.host!r}", change.difference(reading)
+        wanted = ", ".join(f"{name} {value}" for name, value in change.after.items())
+    else:
+        if not isinstance(reading, Reading) or change.made_in(reading):
+            return None
+        where, runs = f"switch {change.switch!r}", str(reading.usual or "queues that differ, or do not mark")
+        wanted = str(change.after)
+    return ReadBackError(
+        where,
+        runs,
+        f"what a rollout has set ({wanted}) runs until the rollout has ended",
+        f"check whether something else sets this {where.split()[0]}, or whether it has restarted",
+    )
+
+
+def _of_switch(change: Change) -> StagedChange:
+    assert isinstance(change, StagedChange)
+    return change
+
+
+def _of_host(change: Change) -> NicsChange:
+    assert isinstance(change, NicsChange)
+    return change
+
+
+def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
+    adapter.confirm(change)
+    if adapter.capabilities().dead_man:
+        # If the device's own timer has run out, it has reverted the change.
+        adapter.verify(change)
+
+
+def _check_not_changed_elsewhere(change: StagedChange, wanted: Watermark | None) -> None:
+    """Checks that the switch still runs what the approval was based on: staging reads it anew."""
+    if wanted is not None and change.ran != wanted:
+        raise ConcurrentEditError(
+            f"switch {change.switch!r}",
+            str(change.ran or "queues that differ"),
+            f"it must run what was last set from here ({wanted}); it was set elsewhere",
+            f"look at /v1/switches/{change.switch}, and POST its /adopt if that is as it should be",
+        )
+
+
+def _check_step(change: StagedChange, max_step: float | None) -> None:
+    """No queue may change by more than one step, whatever the plan assumed it runs."""
+    if max_step is None:
+        return
+    for queue in change.before:
+        if queue.watermark is None:
+            continue
+        if within_step(queue.watermark, change.asked, max_step * (1 + STEP_SLACK)) != change.asked:
+            raise SwitchError(
+                f"switch {change.switch!r} {queue.port} queue {queue.queue}",
+                f"a change from {queue.watermark} to {change.asked}",
+                f"one change moves no value by more than the factor {max_step:g} (tuning.max_step)",
+                "wait for the next round, which knows what it runs; where its queues differ, set them alike",
+            )

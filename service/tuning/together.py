@@ -1,0 +1,177 @@
+"""A change of NICs together with the watermark: what an approval needs of it, and whether it may be set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from nics.parameters import Values, differing, values_changed
+from rollout.plan import host_stages_of
+from service.documents.base import list_text
+from service.fleet import Fleet
+from service.nics.polling import NicPolling
+from settings.model import RolloutSettings
+from twin.dcqcn import DcqcnParams
+from twin.search.explain import watermark_text
+from twin.search.push_gate import within_step
+from twin.search.recommendation import CoTuning
+from twin.watermark import Watermark
+
+_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """A round's joint change. ``connectx`` are the values that NICs get, ``senders`` what they ran;
+    ``roles``: it has thresholds by port role too. ``nics_first``: on the way there, NICs without the
+    watermark are predicted to gain more than the watermark without them.
+
+    ``queue_ratio`` is the mean queue predicted ÷ that of now once all is set, ``queue_ratio_between`` once
+    only what goes first is (None: unknown).
+    """
+
+    recommended: bool
+    watermark: Watermark
+    connectx: Mapping[str, int]
+    senders: DcqcnParams
+    roles: bool
+    nics_first: bool
+    gain: float
+    gain_error: float | None
+    queue_ratio: float | None
+    queue_ratio_between: float | None
+
+    @classmethod
+    def of(cls, found: CoTuning) -> Self:
+        marks, others = found.watermark_first, found.others_first
+        nics_first = marks is None or others is None or others.gain >= marks.gain
+        between = others if nics_first else marks
+        return cls(
+            recommended=found.recommended,
+            watermark=found.watermark,
+            connectx=dict(values_changed(found.senders_now, found.senders)),
+            senders=found.senders_now,
+            roles=bool(found.by_role),
+            nics_first=nics_first,
+            gain=found.gain,
+            gain_error=found.gain_error if math.isfinite(found.gain_error) else None,
+            queue_ratio=found.queue_ratio,
+            queue_ratio_between=found.queue_ratio if between is None else between.queue_ratio,
+        )
+
+    @property
+    def settable(self) -> bool:
+        """Whether it is a change that an approval can set, if hosts allow it."""
+        return self.recommended and bool(self.connectx) and not self.roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicPart:
+    """The hosts of a rollout: their ``stages``, which of them are ``written``, and what each gets."""
+
+    change: Together
+    stages: tuple[tuple[str, ...], ...]
+    written: tuple[str, ...]
+
+    @property
+    def targets(self) -> Mapping[str, Values]:
+        return {name: self.change.connectx for names in self.stages for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why NICs cannot be set with a recommendation, and the remedy."""
+
+    rule: str
+    remedy: str
+
+
+@dataclass(kw_only=True)
+class JointChanges:
+    """Whether NICs may be set with a recommendation now, and on which hosts. ``max_step`` is the factor by
+    which a watermark may move. For one event loop.
+    """
+
+    nics: NicPolling
+    fleet: Fleet
+    settings: RolloutSettings
+    max_step: float
+
+    @property
+    def possible(self) -> bool:
+        """Whether the inventory has hosts at all."""
+        return bool(self.nics.hosts)
+
+    def part(self, change: Together) -> NicPart:
+        """The hosts it sets: those of the inventory but for hosts that were read to have no NIC to set."""
+        hosts = {name: self.nics.hosts[name].nic_class for name in self._hosts()}
+        unsure = [name for name in hosts if self.nics.known(name).reading is None or self._failing(name)]
+        stages = host_stages_of(
+            hosts, unsure=unsure, canary=self.settings.nic_canary, batch_size=self.settings.nic_batch_size
+        )
+        written = tuple(name for names in stages for name in names if self.nics.writes(name))
+        return NicPart(change=change, stages=stages, written=written)
+
+    def of(self, change: Together | None, switches: Mapping[str, Watermark]) -> Together | Refusal:
+        """The change if it may be set now, on these switches, each with what it runs."""
+        if change is None:
+            return Refusal("its round did not look for a change of NICs", "approve the watermark alone")
+        if not change.recommended:
+            return Refusal("its joint change is not sure enough to recommend", "approve the watermark alone")
+        if change.roles:
+            rule = "its joint change has thresholds by port role, which nothing sets yet"
+            return Refusal(rule, "approve the watermark alone, or tune without roles (tuning.what)")
+        if not change.connectx:
+            return Refusal("its joint change leaves NICs as they are", "approve the watermark alone")
+        hosts = self._hosts()
+        if not hosts:
+            return Refusal(
+                "the inventory has no hosts whose NICs are set", "add them: hosts of push.inventory"
+            )
+        return self._of_nics(change) or self._of_switches(change, hosts, switches) or change
+
+    def _hosts(self) -> list[str]:
+        return [name for name in self.nics.hosts if self.nics.settable(name)]
+
+    def _failing(self, host: str) -> bool:
+        return self.nics.known(host).failure is not None
+
+    def _of_nics(self, change: Together) -> Refusal | None:
+        if broken := self.nics.unmade:
+            host, error = next(iter(broken.items()))
+            return Refusal(f"host {host!r} of the inventory cannot be used: {error}", "correct its entry")
+        senders = self.nics.senders
+        if senders.source != "nics":
+            rule = f"what most NICs run is not known yet ({' '.join(senders.notes).rstrip('.')})"
+            return Refusal(rule, "look at ecntwin nics; they are read unless telemetry.nics.poll is false")
+        if found := differing(change.senders, senders.params):
+            return Refusal(
+                f"NICs run other values than its round assumed ({'; '.join(found)})",
+                "wait for the next round",
+            )
+        return None
+
+    def _of_switches(
+        self, change: Together, hosts: list[str], switches: Mapping[str, Watermark]
+    ) -> Refusal | None:
+        clipped = [
+            name
+            for name, runs in switches.items()
+            if within_step(runs, change.watermark, self.max_step) != change.watermark
+        ]
+        if clipped:
+            return Refusal(
+                f"{list_text(clipped, _NAMED)} would get a step towards {watermark_text(change.watermark)} "
+                "only, which is not what was predicted together with the NICs",
+                "raise tuning.max_step, or approve the watermark alone",
+            )
+        on = any(self.nics.writes(name) for name in hosts)
+        if on != any(self.fleet.writes(name) for name in switches if self.fleet.away(name) is None):
+            which, other = ("hosts", "switches") if on else ("switches", "hosts")
+            return Refusal(
+                f"{which} would be written and {other} not, and one without the other was not recommended",
+                "set push.enabled and push.nics both, or approve the watermark alone",
+            )
+        return None
