@@ -35,6 +35,7 @@ from service.nics.polling import NicPolling
 from service.persistence import DeclaredTopology, Persistence, Restore
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
+from service.rollouts.rehash import Rehash
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
@@ -300,6 +301,9 @@ class Service:
             rollouts=self.rollouts,
             approvals=self.approvals,
             nics=self.nics,
+        )
+        self.rehash = Rehash(
+            settings=settings, fleet=self.fleet, rollouts=self.rollouts, watcher=self._watcher
         )
         self.what_if = WhatIfRequests(
             ask=ask,

@@ -49,8 +49,8 @@ from settings.twin import IncumbentSettings
 from settings.validation import without_password
 from store.connection import place_of
 from switches.device import Device
-from switches.hashing.base import HashReading
 from switches.hashing.registry import hash_adapter
+from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
 from twin.search.round import Progress
 from twin.watermark import Watermark

@@ -164,7 +164,7 @@ class PathFixDocument(Document):
 
 
 class PathsDocument(Document):
-    """Elephants that collide. It is advice: ecntwin sets no paths and no hash seeds."""
+    """Elephants that collide. It is advice: ecntwin sets no paths, and a hash only where asked to."""
 
     sentence: str
     """What the window shows, in a sentence."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import ConfigDict, Field
 
 from nics.host import Host
 from service.adapter_check import Answer
-from service.documents.base import Document, PortName, Time, timestamp
+from service.documents.base import Document, PortName, RequestBody, Time, timestamp
 from service.documents.predictions import WatermarkDocument
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.dryrun import DryRunRecord
 from switches.errors import CapabilityError, SwitchError
-from switches.hashing.base import HashReading
 from switches.hashing.registry import set_by_hand
+from switches.hashing.values import HashReading
 from switches.units import WatermarkUnits, to_device
 from twin.watermark import Watermark
 
@@ -93,6 +95,15 @@ class HashDocument(Document):
             fields=None if reading.fields is None else list(reading.fields),
             by_hand=set_by_hand(platform),
         )
+
+
+class HashInput(RequestBody):
+    """What a switch is to hash by."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    value: Annotated[str, Field(max_length=64, examples=["50"])]
+    """One of its `choices`; where it has none, a whole number below 2^32."""
 
 
 class ReadSwitchDocument(Document):

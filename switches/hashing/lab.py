@@ -10,7 +10,8 @@ import msgspec
 
 from switches.device import Device
 from switches.errors import unreadable
-from switches.hashing.base import HashAdapter, HashReading
+from switches.hashing.base import HashAdapter
+from switches.hashing.values import HashReading
 from switches.transport.http import HttpSession
 
 

@@ -13,7 +13,8 @@ import httpx
 
 from switches.adapter import Waiting
 from switches.device import Device
-from switches.hashing.base import HashAdapter, HashReading
+from switches.hashing.base import HashAdapter
+from switches.hashing.values import HashReading
 from switches.nvue import NvueSession
 from switches.transport.http import needs_password
 

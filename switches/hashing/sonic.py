@@ -13,7 +13,8 @@ from collections.abc import Callable
 from switches.adapter import Waiting
 from switches.device import Device, options_of
 from switches.errors import CapabilityError
-from switches.hashing.base import HashAdapter, HashReading, StagedHash
+from switches.hashing.base import HashAdapter
+from switches.hashing.values import HashReading, StagedHash
 from switches.sonic.redis import SonicOptions, check_address, connected, fields_of, keys_of
 
 _ROW = "SWITCH_HASH|GLOBAL"

@@ -14,11 +14,12 @@ import pytest
 from switches.adapter import Waiting
 from switches.device import Device, Secret
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
-from switches.hashing.base import HashAdapter, StagedHash
+from switches.hashing.base import HashAdapter
 from switches.hashing.lab import LabHash
 from switches.hashing.nvue import NvueHash
 from switches.hashing.registry import hash_adapter, set_by_hand
 from switches.hashing.sonic import SonicHash
+from switches.hashing.values import StagedHash
 from tests.contract.rig import PATIENT, fault
 from tests.counterparts.background import Background
 from tests.counterparts.redis_server import RedisServer
