@@ -235,6 +235,23 @@ class RolloutHostAnswer(msgspec.Struct, frozen=True):
     detail: str
 
 
+class RolloutHashAnswer(msgspec.Struct, frozen=True):
+    switch: str
+    stage: int
+    writes: bool
+    progress: str
+    target: str
+    before: str | None
+    detail: str
+
+
+class HashAnswer(msgspec.Struct, frozen=True):
+    setting: str
+    value: str | None
+    choices: list[str]
+    fields: list[str] | None
+
+
 class RolloutEventAnswer(msgspec.Struct, frozen=True):
     at: str
     what: str
@@ -292,6 +309,7 @@ class RolloutAnswer(ListedRolloutAnswer, frozen=True):
     switches: list[RolloutSwitchAnswer]
     events: list[RolloutEventAnswer] | None
     hosts: list[RolloutHostAnswer] = []
+    hashes: list[RolloutHashAnswer] = []
 
 
 class RolloutsAnswer(msgspec.Struct, frozen=True):

@@ -190,6 +190,21 @@ def rollback(
     run(url, rollout, yes=yes, wait=wait, as_json=as_json)
 
 
+def hash_(
+    switch: Annotated[str, typer.Argument(help="A switch.", show_default=False)],
+    value: Annotated[str | None, typer.Argument(help="What to set; without, it is shown.")] = None,
+    yes: Yes = False,
+    wait: Wait = True,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a switch hashes ECMP by, or ask, and set it by a rollout."""
+    from cli.rollouts import rehash
+
+    rehash(url, switch, value, yes=yes, wait=wait, as_json=as_json)
+
+
 alarms = typer.Typer(name="alarms", help="List current alarms, the worst first; acknowledge or silence them.")
 Note = Annotated[str | None, unset("--note", help="For others to read.")]
 
@@ -298,6 +313,7 @@ COMMANDS = (
     reject,
     rollouts,
     rollback,
+    hash_,
     freeze,
     thaw,
     watch,
@@ -306,5 +322,5 @@ COMMANDS = (
 
 def add_to(app: typer.Typer) -> None:
     for function in COMMANDS:
-        app.command(rich_help_panel=PANEL)(function)
+        app.command(function.__name__.rstrip("_"), rich_help_panel=PANEL)(function)
     app.add_typer(alarms, rich_help_panel=PANEL)

@@ -21,7 +21,9 @@ from switches.base import Reading, SwitchAdapter
 from switches.by_role import ByRoleAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
-from switches.errors import SwitchError, UnknownSwitchError
+from switches.errors import CapabilityError, SwitchError, UnknownSwitchError
+from switches.hashing.base import HashAdapter
+from switches.hashing.registry import hash_adapter, set_by_hand
 from switches.registry import LAB, AdapterRegistry
 from telemetry.state import QueueRef
 from twin.watermark import Watermark
@@ -189,6 +191,24 @@ class Adapters:
             return adapter
         return DryRunAdapter(device, clock_ns=self._clock_ns, over=adapter)
 
+    def platform(self, switch: str) -> str:
+        """The platform of the inventory, else that of the settings."""
+        device = self._devices.get(switch)
+        return self._push.adapter if device is None else device.platform
+
+    def make_hash(self, switch: str, running: Watermark) -> HashAdapter:
+        """What reads and sets a switch's hash; raises ``InventoryError``, and ``CapabilityError`` where there
+        is none for its platform.
+        """
+        device = self._devices.get(switch) or self._other(switch, running)
+        adapter = hash_adapter(device, clock_ns=self._clock_ns)
+        if adapter is None:
+            by_hand = set_by_hand(device.platform)
+            remedy = "look at its documentation" if by_hand is None else f"set it by hand: {by_hand}"
+            rule = "no adapter reads or sets what switches of its platform hash by"
+            raise CapabilityError(f"{device.where} hash", None, rule, remedy)
+        return adapter
+
     def _other(self, switch: str, running: Watermark) -> Device:
         kind = self._push.adapter
         address = (self._push.lab_url or "") if kind == LAB else ""
@@ -221,6 +241,7 @@ class Fleet:
         self._incumbent = incumbent
         self._make = adapters.make
         self._made_by = adapters
+        self._hashes: dict[str, HashAdapter] = {}
         self._patience_s = patience_s
         self._binary = binary
         self._adapters: dict[str, SwitchAdapter] = {}
@@ -391,6 +412,23 @@ class Fleet:
                 raise OvertakenError
             return await asyncio.get_running_loop().run_in_executor(self._threads, step, adapter)
 
+    def platform(self, switch: str) -> str:
+        """By the inventory, else by the settings."""
+        return self._made_by.platform(switch)
+
+    async def hash_step(
+        self, switch: str, step: Callable[[HashAdapter], T], *, still: StillWanted = lambda: True
+    ) -> T:
+        """As ``step``, with the adapter of what the switch hashes by."""
+        self._adapter(switch)
+
+        def stepped(_: SwitchAdapter) -> T:
+            if switch not in self._hashes:
+                self._hashes[switch] = self._made_by.make_hash(switch, self.configured(switch))
+            return step(self._hashes[switch])
+
+        return await self.step(switch, stepped, still=still)
+
     def note(self, reading: Reading) -> None:
         """Stores a reading made by a step."""
         self._readings.note(reading)
@@ -422,6 +460,8 @@ class Fleet:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for adapter in (*self._adapters.values(), *self._by_role.values()):
             adapter.close()
+        for hashing in self._hashes.values():
+            hashing.close()
 
     def _document(self, name: str) -> SwitchDocument:
         adapter, known = self._adapters[name], self._readings.known(name)

@@ -38,6 +38,7 @@ from service.persistence import DeclaredTopology, Persistence, Restore
 from service.polling.lossless import LosslessCheck
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
+from service.rollouts.rehash import Rehash
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
@@ -49,6 +50,7 @@ from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
 from settings.model import Settings
 from settings.version import ecntwin_version
+from switches.hashing.registry import set_by_hand
 from switches.registry import AdapterRegistry
 from telemetry.alarms import Level
 from telemetry.errors import WindowError
@@ -107,6 +109,8 @@ class Service:
         self._inventory = None if inventory is None else inventory.text
         devices = {} if inventory is None else inventory.devices()
         adapters = Adapters(settings.push, registry, devices=devices, clock_ns=clocks.wall_ns)
+        by_hand = {name: set_by_hand(device.platform) for name, device in devices.items()}
+        self._hash_settings = {name: said for name, said in by_hand.items() if said is not None}
         declared = load_topology(settings.fabric.topology)
         self.pipeline = IngestPipeline(
             settings,
@@ -269,7 +273,7 @@ class Service:
     def _make_tuning(self, given: Workers | None, search: SearchSettings | None) -> None:
         """Creates rounds, approvals and what-if requests."""
         settings, clocks = self.settings, self._clocks
-        ask = ask_of(settings)
+        ask = replace(ask_of(settings), hash_settings=self._hash_settings)
         ask = replace(ask, fabric=replace(ask.fabric, senders=self._senders), search=search or ask.search)
         workers = given or search_workers(settings.search)
         self.validity = Validity(
@@ -318,6 +322,9 @@ class Service:
             rollouts=self.rollouts,
             approvals=self.approvals,
             nics=self.nics,
+        )
+        self.rehash = Rehash(
+            settings=settings, fleet=self.fleet, rollouts=self.rollouts, watcher=self._watcher
         )
         self.what_if = WhatIfRequests(
             ask=ask,

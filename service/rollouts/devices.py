@@ -19,6 +19,7 @@ from service.nics.polling import NicPolling
 from switches.base import Reading, StagedChange, SwitchAdapter
 from switches.by_role import ByRoleAdapter
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
+from switches.hashing.values import StagedHash
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 
@@ -131,7 +132,7 @@ class HostDevices:
         return self._nics.writes(name)
 
     async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
-        assert not isinstance(target, Watermark)
+        assert not isinstance(target, Watermark | str)
         return await self._nics.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
@@ -156,8 +157,46 @@ class HostDevices:
             await self._nics.read(staged.host)
 
 
+class HashDevices:
+    """What switches hash by. That of a switch that is not written is read and staged, and nothing is set."""
+
+    noun = "switch"
+
+    def __init__(self, fleet: Fleet, at_once: int) -> None:
+        self._fleet = fleet
+        self.room = asyncio.Semaphore(at_once)
+
+    def writes(self, name: str) -> bool:
+        return self._fleet.writes(name)
+
+    async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
+        assert isinstance(target, str)
+        return await self._fleet.hash_step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
+
+    async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_hash(change)
+        if staged.switch in plan.written:
+            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.apply(staged), still=still)
+
+    async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
+        staged = _of_hash(change)
+        if staged.switch in plan.written:
+            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.verify(staged), still=still)
+        return None
+
+    async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        """No platform has a timer that takes it back."""
+
+    async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_hash(change)
+        if staged.switch in plan.written:
+            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.rollback(staged), still=still)
+
+
 def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
     """The error of a member that was set and now runs something else; None where it runs its change."""
+    if isinstance(change, StagedHash):
+        return None  # readings are of watermarks and NICs
     if isinstance(change, NicsChange):
         if not isinstance(reading, NicsReading) or change.made_in(reading):
             return None
@@ -178,6 +217,11 @@ def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
 
 def _of_switch(change: Change) -> StagedChange:
     assert isinstance(change, StagedChange)
+    return change
+
+
+def _of_hash(change: Change) -> StagedHash:
+    assert isinstance(change, StagedHash)
     return change
 
 

@@ -61,7 +61,8 @@ class Ask:
     """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent).
 
     ``residual_limit``: the factor, either way, between predicted and measured queue beyond which nothing is
-    recommended. ``notes`` are said with the recommendation.
+    recommended. ``notes`` are said with the recommendation. ``hash_settings``: by switch, what hashes its
+    flows anew in the words of its platform.
     """
 
     fabric: Fabric
@@ -71,6 +72,7 @@ class Ask:
     version: str
     residual_limit: float = RESIDUAL_LIMIT
     notes: tuple[str, ...] = ()
+    hash_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,8 @@ def run_round(
     if "path" in ask.search.what:
         like = found.scenario if found.failure is None else None
         paths = advise(state, like, runs, ask.search, seed=ask.seed, workers=workers, progress=report)
+        fixes = (one.with_setting(ask.hash_settings.get(one.collision.switch)) for one in paths.fixes)
+        paths = replace(paths, fixes=tuple(fixes))
     predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
     measured = found.measured_bytes
     if measured is None:

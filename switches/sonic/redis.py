@@ -52,9 +52,10 @@ class Databases:
         self.asic = open_db(options.asic_db)
         self.counters = open_db(options.counters_db)
         self.application = open_db(options.appl_db)
+        self.state = open_db(options.state_db)
 
     def close(self) -> None:
-        for client in (self.config, self.asic, self.counters, self.application):
+        for client in (self.config, self.asic, self.counters, self.application, self.state):
             client.close()
 
 

@@ -39,6 +39,8 @@ CALLS = {
     ("GET", "/v1/switches"): "read",
     ("GET", "/v1/switches/x"): "read",
     ("POST", "/v1/switches/x/adopt"): "operate",
+    ("GET", "/v1/switches/x/hash"): "read",
+    ("POST", "/v1/switches/x/hash"): "operate",
     ("GET", "/v1/rollouts"): "read",
     ("GET", "/v1/rollouts/x"): "read",
     ("POST", "/v1/rollouts/x/rollback"): "operate",

@@ -44,13 +44,14 @@ from service.documents.rollouts import (
     FreezeDocument,
     RolloutDocument,
     RolloutEventDocument,
+    RolloutHashDocument,
     RolloutHostDocument,
     RolloutsDocument,
     RolloutSummaryDocument,
     RolloutSwitchDocument,
 )
 from service.documents.round import CandidateDocument, ImprovementDocument, SecondOpinionDocument
-from service.documents.switches import SwitchDocument
+from service.documents.switches import HashDocument, SwitchDocument
 from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
 
 PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
@@ -82,6 +83,8 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.RolloutSwitchAnswer: RolloutSwitchDocument,
     answers.RolloutHostAnswer: RolloutHostDocument,
     answers.RolloutEventAnswer: RolloutEventDocument,
+    answers.RolloutHashAnswer: RolloutHashDocument,
+    answers.HashAnswer: HashDocument,
     answers.RolloutSummaryAnswer: RolloutSummaryDocument,
     answers.ListedRolloutAnswer: RolloutDocument,
     answers.RolloutAnswer: RolloutDocument,

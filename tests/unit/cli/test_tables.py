@@ -16,6 +16,7 @@ from cli.answers import (
     AlarmsAnswer,
     FlowsAnswer,
     ForecastAnswer,
+    HashAnswer,
     PredictionAnswer,
     RecommendationAnswer,
     RecommendationsAnswer,
@@ -27,7 +28,7 @@ from cli.answers import (
 from cli.output import WIDE, clock_text, count_text, of_all_text
 from cli.prediction_tables import comparison_table, forecast_lines
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
-from cli.rollouts import rollout_lines, rollouts_table
+from cli.rollouts import hash_lines, rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
 from service.documents.base import list_text
 
@@ -458,3 +459,35 @@ def test_forecasts_fit(width: int) -> None:
     assert (
         words(drawn(width, *forecast_lines(answer(ForecastAnswer, why), "1h"))) == "The history is too short."
     )
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_rollout_of_a_hash_shows_it_in_place_of_watermarks(width: int) -> None:
+    one = {
+        "switch": "leaf1",
+        "stage": 0,
+        "writes": False,
+        "progress": "set",
+        "target": "51",
+        "before": None,
+        "detail": "",
+    }
+    found = answer(RolloutAnswer, rollout(switches=[], hashes=[one], recommendation=""))
+    shown = words(drawn(width, *rollout_lines(found, wide=width >= WIDE)))
+    assert "leaf1 hash its own → 51 (set, dry run)" in shown
+    assert "Kmin" not in shown
+    assert "recommendation" not in shown
+
+
+def test_what_a_switch_hashes_by_is_shown() -> None:
+    hashed = {
+        "setting": "ecmp_hash_algorithm",
+        "value": "CRC",
+        "choices": ["CRC", "XOR"],
+        "fields": ["SRC_IP"],
+    }
+    shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, hashed))))
+    assert "setting ecmp_hash_algorithm value CRC values CRC, XOR fields SRC_IP" in shown
+    seed = {"setting": "hash-seed", "value": None, "choices": [], "fields": None}
+    shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, seed))))
+    assert "value chosen by the switch values 0 to 4294967295" in shown

@@ -112,6 +112,15 @@ def test_another_hash_seed_gives_less_and_leaves_a_spread(found: PathAdvice) -> 
     assert fix.hashed.gain_spread > 0.0
 
 
+def test_the_setting_of_the_platform_is_named_where_another_hash_was_predicted(found: PathAdvice) -> None:
+    [fix] = found.fixes
+    named = fix.with_setting("nv set system forwarding hash-seed")
+    assert named.hash_setting == "nv set system forwarding hash-seed"
+    assert named.sentence == f"{fix.sentence} Its hash is changed by: nv set system forwarding hash-seed."
+    assert fix.with_setting(None) == fix
+    assert replace(fix, hashed=None).with_setting("a seed").sentence == fix.sentence
+
+
 def test_the_advice_is_the_same_in_processes_of_their_own(
     collision: tuple[NetworkState, Scenario], found: PathAdvice
 ) -> None:
