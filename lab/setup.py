@@ -13,9 +13,9 @@ from service.tuning.recordings import read_dcqcn, read_fabric
 from service.tuning.round import Fabric as FabricFacts
 from settings.errors import InputError
 from telemetry.topology import Topology, leaf_spine
-from twin.dcqcn import PRESETS
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
+from twin.senders.dcqcn import PRESETS
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import read_traffic
 from twin.units import SECONDS, quantity

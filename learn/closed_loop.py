@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from learn.rlcc import UNREAD, Lesson
-from twin.dcqcn import PAPER
 from twin.packet.fabric import Fabric
 from twin.packet.layout import PacketSettings
 from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
+from twin.senders.dcqcn import PAPER
 from twin.senders.rtt import RttPolicy
 
 SETTLED_S, MEASURED_S = 0.1, 0.04

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import Host, Link, Topology
-from twin.dcqcn import PAPER
 from twin.packet.fabric import Fabric
 from twin.packet.layout import PacketSettings
 from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
+from twin.senders.dcqcn import PAPER
 from twin.senders.rtt import INPUTS, Network, RttPolicy
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark

@@ -8,7 +8,7 @@ from lossless.fabric import Fabric
 from lossless.report import Notes
 from lossless.templates import Template
 from nics.parameters import PARAMETERS
-from switches.lossless.reading import LosslessPort
+from switches.lossless import LosslessPort
 from twin.watermark import Watermark
 
 _RULE = "drift"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lossless.templates import Template
 from nics.base import Reading as NicsReading
-from switches.lossless.reading import LosslessPort, LosslessReading
+from switches.lossless import LosslessPort, LosslessReading
 from telemetry.roles import port_roles
 from telemetry.topology import Link, Topology
 

@@ -13,7 +13,7 @@ from lossless.report import Notes, Report
 from lossless.templates import Template
 from nics.base import NicReading
 from nics.parameters import PARAMETERS
-from switches.lossless.reading import LosslessPort, LosslessPriority
+from switches.lossless import LosslessPort, LosslessPriority
 from twin.units import bytes_text
 from twin.watermark import Watermark
 

@@ -30,7 +30,7 @@ _BUILT_IN = {
     "eos": "switches.cli.eos:EosAdapter",
     "nxos": "switches.cli.nxos:NxosAdapter",
     "netconf": "switches.openconfig.netconf:NetconfAdapter",
-    "junos": "switches.junos:JunosAdapter",
+    "junos": "switches.junos.adapter:JunosAdapter",
     "webhook": "switches.webhook:WebhookAdapter",
 }
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from telemetry.roles import port_roles
 from telemetry.topology import EgressPort
-from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError, check_above_zero, check_not_negative
+from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
 
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from telemetry.errors import TopologyError
 from telemetry.topology import GBPS, Host, Topology, flow_hash, topology_from_json
-from twin.dcqcn import MICROSECOND, PAPER, DcqcnParams
 from twin.errors import ScenarioError
 from twin.scenario import Flows, Scenario
 from twin.senders.artefact import sender_named
+from twin.senders.dcqcn import MICROSECOND, PAPER, DcqcnParams
 from twin.senders.rtt import RttSender
 
 SCHEMA = "ecntwin-scenario/1"

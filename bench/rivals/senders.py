@@ -28,7 +28,6 @@ from rich.table import Table
 from bench.accuracy import markdown
 from bench.co_tuning import INCUMBENT, JUDGED_ON, PROBLEMS, TUNED_ON, Problem
 from telemetry.topology import Host, Link, Topology
-from twin.dcqcn import PAPER
 from twin.engine import engine
 from twin.jit import kernel
 from twin.packet._policy import multiplier
@@ -42,6 +41,7 @@ from twin.search.gain import POLICIES, gain_over, joined_over_moments, persisten
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.round import tune
 from twin.senders.artefact import known_senders
+from twin.senders.dcqcn import PAPER
 from twin.senders.rtt import RttPolicy, RttSender
 from twin.traffic.base import Traffic
 from twin.units import gain_text

@@ -20,7 +20,7 @@ from settings.sections import LosslessSettings
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.errors import SwitchError
-from switches.lossless.reading import LosslessReading, ReadsLossless
+from switches.lossless import LosslessReading, ReadsLossless
 from switches.registry import AdapterRegistry
 from telemetry.alarms import Finding
 from telemetry.topology import Topology

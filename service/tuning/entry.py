@@ -17,9 +17,9 @@ from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from service.tuning.together import Together
 from switches.base import StagedChange
-from twin.dcqcn import DcqcnParams
 from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import Recommendation
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "expired", "rolled_back"]

@@ -18,7 +18,6 @@ from telemetry.topology import Topology
 from twin.arrivals.calibrate import Calibrated, calibrated
 from twin.arrivals.chains import MOST_WAITING, Pair, chains_of, waiting_share
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
-from twin.dcqcn import DcqcnParams
 from twin.paths.advice import advise
 from twin.paths.result import PathAdvice
 from twin.scenario import FabricSizes, Scenario
@@ -28,6 +27,7 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
+from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
 from twin.units import duration_text, percent_text
 from twin.watermark import RoleWatermarks, Setting, Watermark

@@ -17,11 +17,11 @@ from service.fleet import Fleet
 from service.nics.polling import NicPolling
 from settings.model import RolloutSettings
 from switches.errors import SwitchError
-from twin.dcqcn import DcqcnParams
 from twin.scenario import Scenario
 from twin.search.explain import watermark_text
 from twin.search.push_gate import within_step
 from twin.search.recommendation import CoTuning
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 _NAMED = 4

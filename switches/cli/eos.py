@@ -29,7 +29,7 @@ from switches.errors import (
     RefusedError,
     unreadable,
 )
-from switches.lossless.reading import LosslessReading
+from switches.lossless import LosslessReading
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"not authori[sz]ed|authori[sz]ation denied|permission denied|privilege", re.IGNORECASE)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from switches.cli.policies import Section
 from switches.cli.wred_line import Spot, below
 from switches.errors import CapabilityError
-from switches.lossless.reading import LosslessPort, LosslessPriority
+from switches.lossless import LosslessPort, LosslessPriority
 from twin.watermark import Watermark
 
 COMMANDS = tuple(

@@ -22,7 +22,7 @@ from switches.adapter import DeviceAdapter, Waiting, staged
 from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
-from switches.lossless.reading import LosslessReading
+from switches.lossless import LosslessReading
 from switches.sonic.databases import (
     FIELD,
     PROFILE,

@@ -21,7 +21,7 @@ from switches.adapter import Waiting, check_apply_allowed, check_undo_allowed, r
 from switches.base import Capabilities, QueueWatermark, StagedChange
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, unreadable
-from switches.lossless.reading import LosslessReading
+from switches.lossless import LosslessReading
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.databases import FIELD, PREFIX, PROFILE, Config, Hardware, Setting, bindings_of, matched
 from switches.sonic.lossless import BUFFERS, CONFIG

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from switches.errors import CapabilityError
-from switches.lossless.reading import LosslessPort, LosslessPriority, dynamic_xoff_bytes
+from switches.lossless import LosslessPort, LosslessPriority, dynamic_xoff_bytes
 from switches.sonic.databases import FIELD, profile_named, queues_in
 from switches.sonic.wred_profile import watermark_in
 from twin.watermark import Watermark

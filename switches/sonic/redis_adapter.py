@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
 from switches.base import QueueWatermark, StagedChange
 from switches.device import Device, options_of
-from switches.lossless.reading import LosslessReading
+from switches.lossless import LosslessReading
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.databases import (
     PROFILE,

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError, ScenarioError
 from twin.packet import _kernels, _sender, _switch, layout
 from twin.packet._calendar import SPARE
@@ -20,6 +19,7 @@ from twin.packet.results import Completions, Measured, PortReadings, Results, Sa
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
 from twin.scenario import Background, Flows
+from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError, ScenarioError, check_above_zero, check_not_negative
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
 from twin.scenario import FabricSizes, Scenario, check_senders, pfc_shares, reverse_ports
+from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
 
 SEEDS = 1 << 63

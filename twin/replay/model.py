@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
 from twin.probe.figures import Blocks, gain_parts
 from twin.replay import layout
@@ -17,6 +16,7 @@ from twin.replay._kernels import DONE, SHORT, replay
 from twin.replay.layout import Tables
 from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
 from twin.scenario import Background, Scenario
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Setting, curves_of
 
 STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice

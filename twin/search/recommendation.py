@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction
 from twin.search.candidates import Origin
 from twin.search.gain import Policy
 from twin.search.score import ScoreName, Weights
 from twin.search.trajectories import Trajectories
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, UnitProfile
-from switches.junos import JunosAdapter
+from switches.junos.adapter import JunosAdapter
 from tests.contract.rig import PATIENT, Hardware
 from tests.contract.rigs.netconf import NetconfServerRig
 from tests.counterparts.switches.junos_switch import JunosSwitch

@@ -14,9 +14,9 @@ from lab.acceptance.documents import CheckDocument, CollectiveDocument
 from lab.acceptance.links import even_loads, shared_groups, unlike_others
 from lab.acceptance.run import ECN_OFF, run
 from telemetry.topology import Link, Topology, leaf_spine
-from twin.dcqcn import PRESETS
 from twin.errors import ParameterError
 from twin.packet.plan import FabricPlan
+from twin.senders.dcqcn import PRESETS
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

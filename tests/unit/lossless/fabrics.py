@@ -11,7 +11,7 @@ from lossless.report import Fault
 from lossless.rules import check
 from nics.base import NicReading, Reading
 from nics.parameters import DEFAULTS
-from switches.lossless.reading import LosslessPort, LosslessPriority, LosslessReading
+from switches.lossless import LosslessPort, LosslessPriority, LosslessReading
 from telemetry.topology import Topology, leaf_spine
 from twin.watermark import Watermark
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twin.dcqcn import PAPER, PRESETS
 from twin.errors import ScenarioError, TwinError
 from twin.scenario_file import SCHEMA, dcqcn_from_json, dcqcn_to_json, load_scenario, scenario_from_json
+from twin.senders.dcqcn import PAPER, PRESETS
 
 GBPS = 125e6
 DOCUMENT: dict[str, Any] = {

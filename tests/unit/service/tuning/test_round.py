@@ -24,12 +24,12 @@ from telemetry.topology import Host, Link, Topology, topology_from_json
 from tests.integration.service import TOPOLOGY
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.arrivals.calibrate import Calibrated
-from twin.dcqcn import PAPER
 from twin.replay.model import ReplayEngine
 from twin.search.looks import calibration_s
 from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.senders.artefact import SWIFT
+from twin.senders.dcqcn import PAPER
 from twin.watermark import RoleWatermarks, Watermark
 from twin.workers.pool import InProcessWorkers
 

@@ -9,7 +9,7 @@ import pytest
 
 from switches.cli.eos import EosAdapter
 from switches.device import Device, Secret
-from switches.lossless.reading import LosslessPort, LosslessPriority, ReadsLossless
+from switches.lossless import LosslessPort, LosslessPriority, ReadsLossless
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
 from twin.watermark import Watermark
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from switches.device import Device, Tls
-from switches.lossless.reading import LosslessPort, LosslessPriority, ReadsLossless
+from switches.lossless import LosslessPort, LosslessPriority, ReadsLossless
 from switches.sonic.gnmi_adapter import SonicGnmiAdapter
 from switches.sonic.lossless import sonic_ports
 from switches.sonic.redis_adapter import SonicAdapter

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from telemetry.topology import leaf_spine
 from tests.oracles import rtt_policy
 from tests.unit.twin.packet.plans import NEVER, port_between, running, star, two_tiers
-from twin.dcqcn import PAPER
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
 from twin.packet.model import PacketEngine
@@ -21,6 +20,7 @@ from twin.packet.policies import DECISION
 from twin.scenario import Scenario
 from twin.scenario_file import flows_from_rows
 from twin.senders.artefact import RULE, SWIFT, known_senders
+from twin.senders.dcqcn import PAPER
 from twin.senders.rtt import INPUTS, RttPolicy, RttSender
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark

@@ -23,7 +23,6 @@ from tests.unit.telemetry.network.uplinks import (
     without_paths,
 )
 from tests.unit.twin.paths.test_moves import collided
-from twin.dcqcn import VENDOR
 from twin.errors import ParameterError
 from twin.packet.fabric import Fabric as PacketFabric
 from twin.packet.plan import FabricPlan
@@ -32,6 +31,7 @@ from twin.paths.result import PathAdvice, fix_sentence
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.problem import SearchSettings
+from twin.senders.dcqcn import VENDOR
 from twin.workers.pool import InProcessWorkers, ProcessWorkers, Workers
 
 HERE = "tests.unit.twin.paths.test_advice"

@@ -25,7 +25,7 @@ from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, unreadable
-from switches.junos_cos import (
+from switches.junos.cos import (
     ANY,
     MAPS,
     SCHEDULERS,
