@@ -44,6 +44,7 @@ COPY telemetry telemetry
 COPY twin twin
 COPY switches switches
 COPY nics nics
+COPY lossless lossless
 COPY rollout rollout
 COPY settings settings
 COPY store store
@@ -54,7 +55,7 @@ COPY cli cli
 COPY examples examples
 RUN pip install --no-index --no-deps --no-build-isolation ".${EXTRAS}"
 # The cache is made for its owner alone; with another --user it is read and copied.
-RUN python -m twin.warm && chmod -R go+rX /var/cache/ecntwin
+RUN python -m twin.workers.warm && chmod -R go+rX /var/cache/ecntwin
 
 FROM chosen
 RUN useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home ecntwin \

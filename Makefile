@@ -2,7 +2,7 @@
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz soak check bench rivals rivals-full serve lab page format clean
+.PHONY: help demo test test-all fuzz soak check bench rivals rivals-full policies serve lab page format clean
 .SUFFIXES:
 
 installs := pyproject.toml $(wildcard requirements/*.txt) scripts/setup
@@ -37,6 +37,9 @@ rivals: .venv/.stamp-run ## five tuners on three scenarios: regret, settling, wh
 rivals-full: .venv/.stamp-run ## all tuners, scenarios and ten seeds: hours; goes on where it stopped
 	@scripts/rivals full
 
+policies: .venv/.stamp-dev ## train the policies of learned senders again (two minutes), beside those kept
+	@.venv/bin/python -m learn.policies $(ARGS)
+
 serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)
 	@.venv/bin/ecntwin serve $(ARGS)
 
@@ -51,7 +54,7 @@ format: .venv/.stamp-dev ## format the code, with ruff's automatic fixes
 
 clean: ## remove the environment, caches and outputs
 	rm -rf .venv .tools web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist bench/out
-	find api bench cli lab nics rollout service settings store switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
+	find api bench cli lab learn lossless nics rollout service settings store switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp-%: $(installs)
 	@scripts/setup $*

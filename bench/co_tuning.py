@@ -22,7 +22,6 @@ from bench.figure import Figure
 from bench.rivals.scenarios import Scenario as Bench
 from lab.demo.plan import Phase
 from lab.setup import LeafSpine
-from twin.dcqcn import PRESETS
 from twin.engine import engine
 from twin.packet.routes import Routes, flow_key
 from twin.prediction import Prediction
@@ -33,6 +32,7 @@ from twin.search.gain import POLICIES, Gain, gain_over, joined_over_moments, per
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import CoTuning
 from twin.search.round import tune
+from twin.senders.dcqcn import PRESETS
 from twin.units import change_text, gain_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers, shipped

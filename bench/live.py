@@ -35,12 +35,12 @@ from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.window.window import Window
 from twin.arrivals.chains import waiting_share
-from twin.dcqcn import preset
 from twin.packet.fabric import Fabric
 from twin.packet.results import Results
 from twin.prediction import Prediction
 from twin.search.gain import MODEL_ERROR, POLICIES, gain_over
 from twin.search.problem import SearchSettings
+from twin.senders.dcqcn import preset
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers
 

@@ -22,12 +22,12 @@ from bench import accuracy
 from bench.accuracy import Cell
 from bench.figure import Figure, write
 from telemetry.topology import leaf_spine
-from twin.dcqcn import PAPER
 from twin.packet.fabric import Fabric
 from twin.packet.model import PacketEngine
 from twin.packet.plan import FabricPlan
 from twin.prediction import Prediction
 from twin.scenario import Scenario
+from twin.senders.dcqcn import PAPER
 from twin.traffic.base import Hosts
 from twin.traffic.patterns import Poisson
 from twin.traffic.sizes import SizeDistribution

@@ -22,9 +22,9 @@ from lab.demo.plan import FULL, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
 from lab.figures import Stretch
 from lab.setup import Feed
-from twin.dcqcn import PRESETS
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
+from twin.senders.dcqcn import PRESETS
 from twin.traffic.base import Hosts
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark

@@ -22,7 +22,6 @@ from scipy.stats import spearmanr
 
 from bench.figure import Figure
 from telemetry.topology import GBPS, leaf_spine
-from twin.dcqcn import PAPER, PRESETS
 from twin.engine import engine
 from twin.packet.plan import FabricPlan
 from twin.packet.routes import Routes, flow_key
@@ -39,6 +38,7 @@ from twin.search.gain import (
     persistent_bytes_share,
 )
 from twin.search.slices import deal, slices
+from twin.senders.dcqcn import PAPER, PRESETS
 from twin.traffic.base import Hosts
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark, WatermarkBounds

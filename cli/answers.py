@@ -91,6 +91,10 @@ class SensitivityAnswer(msgspec.Struct, frozen=True):
     worst: float | None
 
 
+class RoleMarkAnswer(MarkAnswer, frozen=True, kw_only=True):
+    role: str
+
+
 class CoTuningAnswer(msgspec.Struct, frozen=True):
     sentence: str
     watermark: MarkAnswer
@@ -98,6 +102,7 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     sensitivities: list[SensitivityAnswer]
     connectx: dict[str, int]
     recommended: bool = False
+    by_role: list[RoleMarkAnswer] = []
 
 
 class PortLoadAnswer(msgspec.Struct, frozen=True):
@@ -179,6 +184,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     co_tuning: CoTuningAnswer | None = None
     sets: list[str] = []
     nics_refused: str | None = None
+    roles_refused: str | None = None
     paths: PathsAnswer | None = None
 
     @property
@@ -186,6 +192,13 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
         """What an approval with NICs sets; None where it would be refused."""
         found = self.co_tuning
         settable = found is not None and found.recommended and found.connectx and self.nics_refused is None
+        return found if settable else None
+
+    @property
+    def with_roles(self) -> CoTuningAnswer | None:
+        """What an approval by port role sets; None where it would be refused."""
+        found = self.co_tuning
+        settable = found is not None and found.recommended and found.by_role and self.roles_refused is None
         return found if settable else None
 
     @property
@@ -220,6 +233,23 @@ class RolloutHostAnswer(msgspec.Struct, frozen=True):
     target: dict[str, int]
     diff: str
     detail: str
+
+
+class RolloutHashAnswer(msgspec.Struct, frozen=True):
+    switch: str
+    stage: int
+    writes: bool
+    progress: str
+    target: str
+    before: str | None
+    detail: str
+
+
+class HashAnswer(msgspec.Struct, frozen=True):
+    setting: str
+    value: str | None
+    choices: list[str]
+    fields: list[str] | None
 
 
 class RolloutEventAnswer(msgspec.Struct, frozen=True):
@@ -279,6 +309,7 @@ class RolloutAnswer(ListedRolloutAnswer, frozen=True):
     switches: list[RolloutSwitchAnswer]
     events: list[RolloutEventAnswer] | None
     hosts: list[RolloutHostAnswer] = []
+    hashes: list[RolloutHashAnswer] = []
 
 
 class RolloutsAnswer(msgspec.Struct, frozen=True):
@@ -373,6 +404,39 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
     open_critical: int = 0
     groups: list[AlarmGroupAnswer] = []
     open_causes: int = 0
+    notes: list[str] = []
+
+
+class ForecastPathAnswer(msgspec.Struct, frozen=True):
+    at: list[str]
+    throughput_bytes_per_s: list[float | None]
+    low_bytes_per_s: list[float | None]
+    high_bytes_per_s: list[float | None]
+    error_bytes_per_s: list[float | None]
+
+
+class PortForecastAnswer(msgspec.Struct, frozen=True):
+    """``then_at``: begin of the busiest step within the horizon; ``why``: there is no forecast."""
+
+    switch: str
+    port: str
+    why: str | None
+    method: str | None
+    now_bytes_per_s: float | None
+    then_bytes_per_s: float | None
+    then_at: str | None
+    error_bytes_per_s: float | None
+    low_bytes_per_s: float | None
+    high_bytes_per_s: float | None
+    utilisation: float | None
+    path: ForecastPathAnswer | None
+
+
+class ForecastAnswer(msgspec.Struct, frozen=True):
+    horizon_s: float
+    why: str | None
+    ports: list[PortForecastAnswer]
+    total: int
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ _CONTROLS = re.compile(
 _REPLACED = rb"\1" + "\N{REPLACEMENT CHARACTER}".encode()
 
 T = TypeVar("T")
-Query = Mapping[str, str | int | bool]
+Query = Mapping[str, str | float | bool]
 
 
 class _Problem(msgspec.Struct):

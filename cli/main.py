@@ -252,6 +252,65 @@ def lab(
 
 
 @app.command()
+def accept(
+    topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
+    watermark: Annotated[
+        str | None, unset(help=f"KMIN,KMAX,PMAX of all switch ports, or off; {DEFAULT_WATERMARK}.")
+    ] = None,
+    inventory: Annotated[
+        Path | None, unset(help="Inventory file to read watermarks and NICs from instead.")
+    ] = None,
+    dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
+    buffer: Annotated[str | None, unset(help="Shared buffer of a switch, such as 16MB.")] = None,
+    pfc: Annotated[
+        bool | None, typer.Option("--pfc/--no-pfc", help="PFC; as in the scenario, else on.")
+    ] = None,
+    duration: Annotated[str, typer.Option(help="Simulated time of a collective at line rate.")] = "4ms",
+    seed: Seed = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each, from --seed on.")] = 1,
+    bus_bandwidth: Annotated[
+        float, typer.Option(help="Least bus bandwidth, as a share of the line rate.")
+    ] = 0.4,
+    loss: Annotated[float, typer.Option(help="Largest share of packets lost.")] = 0.0,
+    paused: Annotated[float, typer.Option(help="Largest share of time that PFC holds a port.")] = 0.02,
+    slowest_rank: Annotated[
+        float, typer.Option(help="How much longer than the median rank's a rank's messages may take.")
+    ] = 0.25,
+    ecmp_spread: Annotated[
+        float, typer.Option(help="How far the load of a port may be from the mean of its equals.")
+    ] = 0.25,
+    as_json: Json = False,
+) -> None:
+    """Run collectives on a declared fabric, packet by packet, and tell whether it passes (exit 0 or 1)."""
+    from cli.inventory.accept import Runs
+    from cli.inventory.accept import accept as run
+    from lab.acceptance.criteria import Criteria
+    from lab.setup import LabOptions, duration_of
+    from settings.errors import InputError
+
+    if watermark is not None and inventory is not None:
+        raise InputError(
+            "--watermark", None, "cannot be combined with --inventory, which reads them", "drop one"
+        )
+    options = LabOptions(
+        topology=topology,
+        seed=seed,
+        dcqcn=dcqcn,
+        buffer_bytes=None if buffer is None else quantity("--buffer", buffer, BYTES),
+        pfc=pfc,
+    )
+    criteria = Criteria(
+        bus_bandwidth=bus_bandwidth,
+        loss=loss,
+        paused=paused,
+        slowest_rank=slowest_rank,
+        ecmp_spread=ecmp_spread,
+    )
+    how = Runs(watermark or DEFAULT_WATERMARK, inventory, duration_of(duration), seeds)
+    run(options, how, criteria, as_json=as_json)
+
+
+@app.command()
 def tune(
     reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
     topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
@@ -406,6 +465,20 @@ def nics(
     from cli.inventory.check import nics as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
+
+
+@app.command("check-fabric")
+def check_fabric(
+    config: Config = None,
+    inventory: Annotated[Path | None, unset(help="Inventory file; push.inventory of the settings.")] = None,
+    topology: Annotated[Path | None, unset(help="Topology file; fabric.topology of the settings.")] = None,
+    timeout: Annotated[float | None, unset(min=0.1, max=600.0, help="Seconds to wait for a device.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check PFC, ECN, buffers and NICs of the whole fabric, hop by hop; nothing is written."""
+    from cli.inventory.fabric import check_fabric as run
+
+    run(config, inventory, topology, timeout_s=timeout, as_json=as_json)
 
 
 @app.command()

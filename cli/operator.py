@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -87,6 +87,21 @@ def flows(
     run(url, None if flow_class is None else flow_class.value, limit, as_json=as_json)
 
 
+def forecast(
+    switch: Annotated[str | None, unset("--switch", help="Only ports of this switch.")] = None,
+    port: Annotated[str | None, unset("--port", help="Only this port of it, step by step.")] = None,
+    horizon: Annotated[str, typer.Option(help="How far ahead, such as 30m, 6h or 1d; a day at most.")] = "1h",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many, the fullest first.")] = 20,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Forecast what ports will send, by their own history, with the error that had on it."""
+    from cli.status import forecast as run
+
+    run(url, switch, port, horizon, limit, as_json=as_json)
+
+
 def recommendations(
     recommendation: Annotated[
         str | None, _id("An id, or current: reasons and predictions.", recommendation_ids)
@@ -111,6 +126,10 @@ def approve(
         bool,
         typer.Option("--with-nics", help="Set its NIC values on all hosts too, and their watermark."),
     ] = False,
+    with_roles: Annotated[
+        bool,
+        typer.Option("--with-roles", help="Set its watermarks by port role, and the one for other ports."),
+    ] = False,
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
@@ -123,7 +142,10 @@ def approve(
     """
     from cli.recommendations import approve as run
 
-    run(url, recommendation, with_nics=with_nics, yes=yes, wait=wait, as_json=as_json)
+    beside: Literal["nic", "roles"] | None = "nic" if with_nics else "roles" if with_roles else None
+    if with_nics and with_roles:
+        raise typer.BadParameter("give one of --with-nics and --with-roles: they are not set together")
+    run(url, recommendation, beside=beside, yes=yes, wait=wait, as_json=as_json)
 
 
 def reject(
@@ -166,6 +188,21 @@ def rollback(
     from cli.rollouts import rollback as run
 
     run(url, rollout, yes=yes, wait=wait, as_json=as_json)
+
+
+def hash_(
+    switch: Annotated[str, typer.Argument(help="A switch.", show_default=False)],
+    value: Annotated[str | None, typer.Argument(help="What to set; without, it is shown.")] = None,
+    yes: Yes = False,
+    wait: Wait = True,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a switch hashes ECMP by, or ask, and set it by a rollout."""
+    from cli.rollouts import rehash
+
+    rehash(url, switch, value, yes=yes, wait=wait, as_json=as_json)
 
 
 alarms = typer.Typer(name="alarms", help="List current alarms, the worst first; acknowledge or silence them.")
@@ -267,10 +304,23 @@ def watch(
     run(url, as_json=as_json)
 
 
-COMMANDS = (status, flows, recommendations, approve, reject, rollouts, rollback, freeze, thaw, watch)
+COMMANDS = (
+    status,
+    flows,
+    forecast,
+    recommendations,
+    approve,
+    reject,
+    rollouts,
+    rollback,
+    hash_,
+    freeze,
+    thaw,
+    watch,
+)
 
 
 def add_to(app: typer.Typer) -> None:
     for function in COMMANDS:
-        app.command(rich_help_panel=PANEL)(function)
+        app.command(function.__name__.rstrip("_"), rich_help_panel=PANEL)(function)
     app.add_typer(alarms, rich_help_panel=PANEL)

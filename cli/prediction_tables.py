@@ -1,4 +1,4 @@
-"""Tables of predictions: incumbent and recommendation, candidates, two engines, paths, what-if."""
+"""Tables of predictions: incumbent and recommendation, candidates, two engines, paths, what-if, ports."""
 
 from __future__ import annotations
 
@@ -9,16 +9,28 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import NONE, gbps_text, headed_table, unwrapped, watermark_cells, watermark_text
+from cli.output import (
+    NONE,
+    clock_text,
+    gbps_text,
+    headed_table,
+    of_all_text,
+    unwrapped,
+    watermark_cells,
+    watermark_text,
+)
+from service.documents.base import list_text
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text, setting_text
 
 if TYPE_CHECKING:
     from cli.answers import (
         CandidateAnswer,
         CoTuningAnswer,
+        ForecastAnswer,
         PathFixAnswer,
         PathGoodputAnswer,
         PathsAnswer,
+        PortForecastAnswer,
         PredictionAnswer,
     )
     from service.documents.co_tuning import CoTuningDocument
@@ -259,3 +271,58 @@ def _change(before: float | None, after: float | None, better: int) -> Text:
     # from a factor of three on, a percentage says little
     text = change_text(relative) if times < _MANY else f"{times:.{0 if times >= 10 else 1}f} times"
     return Text(text, style="" if better == _NEITHER else "green" if good else "red")
+
+
+def forecast_lines(found: ForecastAnswer, horizon: str) -> Iterator[RenderableType]:
+    """A table of ports, or the steps of one; reasons where there is no forecast."""
+    if found.why is not None:
+        yield Text(found.why, "yellow")
+        return
+    (first, *_) = known = [one for one in found.ports if one.why is None] or found.ports
+    if first.why is None:
+        yield _steps_table(first) if first.path else _ports_table(known, found.total, horizon)
+    unknown = [one for one in found.ports if one.why is not None]
+    for why in dict.fromkeys(one.why for one in unknown):
+        names = list_text((f"{one.switch} {one.port}" for one in unknown if one.why == why), 3)
+        yield Text(f"{names}: {why}", "yellow")
+
+
+def _ports_table(ports: Sequence[PortForecastAnswer], total: int, horizon: str) -> Table:
+    title = f"{of_all_text(len(ports), total, 'port')}, the fullest within {horizon} first; Gbit/s"
+    table = headed_table(title, "port", "now", "busiest", "at", "± error", "95 %", "of rate", "by", left=1)
+    table.columns[-1].justify = "left"
+    for one in ports:
+        table.add_row(
+            Text(f"{one.switch} {one.port}"),
+            _rate(one.now_bytes_per_s),
+            _rate(one.then_bytes_per_s),
+            NONE if one.then_at is None else clock_text(one.then_at),
+            _rate(one.error_bytes_per_s),
+            f"{_rate(one.low_bytes_per_s)} to {_rate(one.high_bytes_per_s)}",
+            NONE if one.utilisation is None else percent_text(one.utilisation),
+            one.method or NONE,
+        )
+    return table
+
+
+def _steps_table(one: PortForecastAnswer) -> Table:
+    title = f"{one.switch} {one.port} by {one.method}, now {_rate(one.now_bytes_per_s)}; Gbit/s"
+    table = headed_table(title, "at", "throughput", "± error", "95 %")
+    path = one.path
+    if path is not None:
+        for at, *values in zip(
+            path.at,
+            path.throughput_bytes_per_s,
+            path.error_bytes_per_s,
+            path.low_bytes_per_s,
+            path.high_bytes_per_s,
+            strict=True,
+        ):
+            value, error, low, high = map(_rate, values)
+            table.add_row(clock_text(at), value, error, f"{low} to {high}")
+    return table
+
+
+def _rate(value_bytes_per_s: float | None) -> str:
+    """In Gbit/s."""
+    return NONE if value_bytes_per_s is None else f"{value_bytes_per_s * 8 / 1e9:.3g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -136,6 +136,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         ("second opinion", [found.second_opinion.sentence] if found.second_opinion else []),
         ("together", [found.co_tuning.sentence] if found.co_tuning else []),
         ("NICs stay", [found.nics_refused] if found.nics_refused else []),
+        ("roles stay", [found.roles_refused] if found.roles_refused else []),
         ("paths", path_sentences(found.paths) if found.paths else []),
         ("remark", found.remarks),
         ("note", found.notes),
@@ -166,6 +167,8 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
             yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
         if found.with_nics is not None:
             yield Text(f"ecntwin approve {found.id} --with-nics sets NICs and switches together.", "dim")
+        if found.with_roles is not None:
+            yield Text(f"ecntwin approve {found.id} --with-roles sets ports by their roles.", "dim")
 
 
 def _decision(found: RecommendationAnswer) -> Text:
@@ -179,18 +182,21 @@ def _decision(found: RecommendationAnswer) -> Text:
     return line
 
 
-def approve(url: str, which: str, *, with_nics: bool, yes: bool, wait: bool, as_json: bool) -> None:
+Beside = Literal["nic", "roles"] | None
+"""What an approval sets beside one watermark for all ports."""
+
+
+def approve(url: str, which: str, *, beside: Beside, yes: bool, wait: bool, as_json: bool) -> None:
     """Exits 0 once it is rolled out (without waiting: once it began), 1 if rolled back or declined.
 
-    The service is told which incumbent and which NIC values were shown, and refuses if these are others by
-    then.
+    The service is told which incumbent and which values were shown, and refuses if these are others by then.
     """
     if not yes:
         require_terminal("approve")
     with ServiceClient.at(url) as service:
         found = recommendation(service, which).read(RecommendationAnswer)
-        _check_valid(found, with_nics=with_nics)
-        joint = found.with_nics if with_nics else None
+        _check_valid(found, beside)
+        joint = _joint(found, beside)
         if not (yes and as_json):
             switches = service.get("/v1/switches").read(list[SwitchAnswer])
             _show_change(found, switches, joint, screen_for_asking() if as_json else console(wide=True))
@@ -198,8 +204,12 @@ def approve(url: str, which: str, *, with_nics: bool, yes: bool, wait: bool, as_
             confirm(f"Approve {found.id}?")
         shown: dict[str, Any] = {"incumbent": _mark(found.incumbent)}
         if joint is not None:
-            shown["parts"] = ["watermark", "nic"]
-            shown["together"] = {"watermark": _mark(joint.watermark), "connectx": joint.connectx}
+            shown["parts"] = ["watermark", beside]
+            shown["together"] = {
+                "watermark": _mark(joint.watermark),
+                "connectx": joint.connectx,
+                "by_role": {one.role: _mark(one) for one in joint.by_role},
+            }
         decided = service.post(f"/v1/recommendations/{quote(found.id, safe='')}/approve", shown)
         begun = decided.read(RecommendationAnswer).rollout
         lines = None if as_json else console(wide=True)
@@ -218,6 +228,11 @@ def approve(url: str, which: str, *, with_nics: bool, yes: bool, wait: bool, as_
         _end(ended.read(RolloutAnswer), lines)
     elif lines is not None:
         lines.print(Text(f"ecntwin rollouts {begun} shows its progress.", "dim"))
+
+
+def _joint(found: RecommendationAnswer, beside: Beside) -> CoTuningAnswer | None:
+    """The joint change that is asked for, where it can be set."""
+    return {"nic": found.with_nics, "roles": found.with_roles}[beside] if beside is not None else None
 
 
 def _mark(of: MarkAnswer | PredictionAnswer) -> dict[str, float]:
@@ -291,7 +306,10 @@ def _show_change(
         screen.print(Text(_worth(found)))
     else:
         values = ", ".join(f"{name} {value}" for name, value in joint.connectx.items())
-        screen.print(Text(f"On the NICs of every host: {values}.", "bold"))
+        if values:
+            screen.print(Text(f"On the NICs of every host: {values}.", "bold"))
+        for one in joint.by_role:
+            screen.print(Text(f"On ports of role {one.role}: {watermark_text(one)}.", "bold"))
         screen.print(Text(joint.sentence))
     for sentence in [*found.holds, *([found.caution] if found.caution else []), *found.notes]:
         screen.print(Text(f"Note: {sentence}", "yellow"))
@@ -312,13 +330,16 @@ def _worth(found: RecommendationAnswer) -> str:
     return f"{predicted}made at {clock_text(found.created)}, {max(age.total_seconds(), 0):.0f} s ago."
 
 
-def _check_valid(found: RecommendationAnswer, *, with_nics: bool) -> None:
+def _check_valid(found: RecommendationAnswer, beside: Beside) -> None:
     """Refuses early what the service would refuse too, which spares the operator a pointless question."""
     if found.status == "pending" and not found.blocked:
-        if (with_nics and found.with_nics is not None) or (not with_nics and found.changes):
+        if found.changes if beside is None else _joint(found, beside) is not None:
             return
-        if not with_nics:
-            rule = "it leaves the watermark as it is, unless NICs are set with it: --with-nics"
+        if beside is None:
+            rule = "it leaves the watermark as it is, unless more is set with it: --with-nics, --with-roles"
+        elif beside == "roles":
+            why = found.roles_refused or "no thresholds by port role are recommended"
+            rule = f"ports cannot be set by role: {why}"
         else:
             rule = f"its NIC values cannot be set: {found.nics_refused or 'no change of NICs is recommended'}"
     elif found.blocked:

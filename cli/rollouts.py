@@ -19,6 +19,7 @@ from rich.text import Text
 from cli.answers import (
     LISTED_ROLLOUT,
     FreezeAnswer,
+    HashAnswer,
     ListedRolloutAnswer,
     RolloutAnswer,
     RolloutEventAnswer,
@@ -40,6 +41,7 @@ from cli.output import (
     labelled_lines,
     of_all_text,
     print_json,
+    require_terminal,
     screen_for_asking,
     show,
     watermark_cells,
@@ -122,7 +124,8 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
     """Phase, switches, hosts, notes and the newest events of a rollout."""
     lines = labelled_lines()
     lines.add_row("rollout", Text(found.id, "bold"))
-    lines.add_row("recommendation", found.recommendation)
+    if found.recommendation:
+        lines.add_row("recommendation", found.recommendation)
     lines.add_row("begun", f"{clock_text(found.proposed_at)} by {found.approved_by or 'nobody yet'}")
     lines.add_row(
         "phase",
@@ -131,11 +134,16 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
     if found.why:
         lines.add_row("why", found.why)
     yield lines
-    yield rollout_table(found, wide=wide)
+    if found.switches or not found.hashes:
+        yield rollout_table(found, wide=wide)
     for switch in found.switches:
         for note in [*switch.notes, *([switch.detail] if switch.detail else [])]:
             yield Text.assemble((f"{switch.switch}: ", "bold"), note)
     yield from _host_lines(found)
+    for one in found.hashes:
+        was, dry = one.before or "its own", "" if one.writes else ", dry run"
+        said = f" hash {was} → {one.target} ({one.progress.replace('_', ' ')}{dry})"
+        yield Text.assemble((one.switch, "bold"), said, f": {one.detail}" if one.detail else "")
     events = found.events or []
     earlier = len(events) - EVENTS_SHOWN
     if earlier > 0:
@@ -232,6 +240,50 @@ def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> N
         raise typer.Exit(FAILED)
 
 
+def rehash(url: str, switch: str, value: str | None, *, yes: bool, wait: bool, as_json: bool) -> None:
+    """Shows what a switch hashes by, or sets ``value``; exits 1 where that is rolled back or declined."""
+    path = f"/v1/switches/{quote(switch, safe='')}/hash"
+    if value is not None and not yes:
+        require_terminal("hash")
+    with ServiceClient.at(url) as service:
+        now = service.get(path)
+        found = now.read(HashAnswer)
+        if value is None:
+            show(now, HashAnswer, lambda found, wide: hash_lines(switch, found), as_json=as_json)
+            return
+        if not yes:
+            confirm(
+                f"Set {found.setting} of {switch} from {found.value or 'its own'} to {value}? "
+                "That moves every flow with a choice of ports there."
+            )
+        answer = service.post(path, {"value": value})
+        rollout = answer.read(RolloutAnswer).id
+        lines = None if as_json else console(wide=True)
+        if lines is not None:
+            lines.print(f"Rollout {rollout}.", markup=False)
+        if wait:
+            answer = follow(service, rollout, lines=lines)
+    ended = answer.read(RolloutAnswer)
+    if lines is None:
+        print_json(answer.document())
+    elif wait:
+        lines.print(Text.assemble(words_of(ended.phase), f": {outcome_text(ended)}."))
+    if wait and ended.phase != "done":
+        raise typer.Exit(FAILED)
+
+
+def hash_lines(switch: str, found: HashAnswer) -> Iterator[RenderableType]:
+    """What a switch hashes by, and what it may be set to."""
+    lines = labelled_lines()
+    lines.add_row("switch", Text(switch, "bold"))
+    lines.add_row("setting", found.setting)
+    lines.add_row("value", found.value or "chosen by the switch")
+    lines.add_row("values", ", ".join(found.choices) or "0 to 4294967295")
+    if found.fields is not None:
+        lines.add_row("fields", ", ".join(found.fields))
+    yield lines
+
+
 def follow(
     service: ServiceClient,
     rollout_id: str,
@@ -299,6 +351,7 @@ def event_text(event: RolloutEventAnswer, of: RolloutAnswer) -> Text:
     """``14:03:22  leaf1 applied``, or ``leaf1 applied (dry run)`` where nothing was written."""
     what = " ".join(part for part in (event.switch, event_words(event.what)) if part)
     dry = any(one.switch == event.switch and not one.writes for one in of.switches)
+    dry = dry or any(one.switch == event.switch and not one.writes for one in of.hashes)
     if dry or any(one.host == event.switch and not one.writes for one in of.hosts):
         what += " (dry run)"
     style = "red" if event.what in ("Failed", "WentSilent", "LeftAlone", "RollbackAsked") else ""

@@ -21,6 +21,7 @@ from cli.answers import (
     AlarmsAnswer,
     ConditionAnswer,
     FlowsAnswer,
+    ForecastAnswer,
     FreezeAnswer,
     HealthAnswer,
     ReadinessAnswer,
@@ -46,6 +47,7 @@ from cli.output import (
     watermark_text,
     words_of,
 )
+from cli.prediction_tables import forecast_lines
 from cli.rollouts import freeze_text, newest, progress_text
 from service.documents.base import list_text
 from settings.errors import InputError
@@ -87,6 +89,8 @@ def alarm_lines(found: AlarmsAnswer) -> Iterator[RenderableType]:
     hidden = found.critical + found.warning - len(found.alarms)
     if hidden > 0:
         yield Text(f"\n{hidden} more: --limit {found.critical + found.warning} shows all", "dim")
+    for note in found.notes:
+        yield Text(f"\n{note}", "yellow")
     if found.ended:
         yield Text("\nEnded", "bold")
         for one in found.ended:
@@ -434,3 +438,13 @@ def flows_table(found: FlowsAnswer, flow_class: str | None = None, *, wide: bool
             *((f"{one.reports}", f"{one.sport} → {one.dport}", Text(path)) if wide else ()),
         )
     return table
+
+
+def forecast(
+    url: str, switch: str | None, port: str | None, horizon: str, limit: int, *, as_json: bool
+) -> None:
+    query: dict[str, str | float] = {"horizon_s": quantity("--horizon", horizon, LONG), "limit": limit}
+    query |= {name: given for name, given in (("switch", switch), ("port", port)) if given is not None}
+    with ServiceClient.at(url) as service:
+        answer = service.get("/v1/history/forecast", query)
+    show(answer, ForecastAnswer, lambda found, wide: forecast_lines(found, horizon), as_json=as_json)

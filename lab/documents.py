@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field
 from service.documents.base import Document, RequestBody
 from service.documents.predictions import ProbeDocument, SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
-from twin.dcqcn import DcqcnParams
 from twin.scenario_file import dcqcn_from_json, dcqcn_to_json
+from twin.senders.dcqcn import DcqcnParams
 
 MOST_PORTS = 4_096  # of a switch
 

@@ -22,10 +22,10 @@ from lab.p4_reports import IntReportWriter, IntSender, Portion
 from lab.reports import CounterWriter, Poster, ReportWriter
 from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
-from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
 from twin.packet.results import PortReadings, Samples
+from twin.senders.dcqcn import DcqcnParams
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

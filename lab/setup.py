@@ -13,9 +13,9 @@ from service.tuning.recordings import read_dcqcn, read_fabric
 from service.tuning.round import Fabric as FabricFacts
 from settings.errors import InputError
 from telemetry.topology import Topology, leaf_spine
-from twin.dcqcn import PRESETS
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
+from twin.senders.dcqcn import PRESETS
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import read_traffic
 from twin.units import SECONDS, quantity
@@ -124,14 +124,14 @@ def ecmp_seeds_of(texts: Sequence[str]) -> dict[str, int]:
     return seeds
 
 
-def lab_parts(options: LabOptions) -> LabParts:
-    """Raises an ``ApiError``, ``TelemetryError`` or ``TwinError`` for options that do not fit together."""
+def lab_plan(options: LabOptions) -> tuple[Topology, FabricPlan]:
+    """The fabric of a lab, without its traffic; raises as ``lab_parts`` does."""
     if options.topology is not None and options.scenario is not None:
         raise InputError(
             "--topology and --scenario", None, "a scenario brings its own topology", "give one of them"
         )
     topology, facts = _fabric(options)
-    plan = FabricPlan(
+    return topology, FabricPlan(
         ports=topology.ports,
         dcqcn=facts.dcqcn,
         mtu_payload_bytes=facts.mtu_payload_bytes or FabricPlan.mtu_payload_bytes,
@@ -140,6 +140,11 @@ def lab_parts(options: LabOptions) -> LabParts:
         pfc=facts.pfc,
         ecmp_seeds=options.ecmp_seeds,
     )
+
+
+def lab_parts(options: LabOptions) -> LabParts:
+    """Raises an ``ApiError``, ``TelemetryError`` or ``TwinError`` for options that do not fit together."""
+    topology, plan = lab_plan(options)
     addresses = {host.name: host.ip for host in topology.hosts}
     if options.scenario is not None and options.traffic is None:
         traffic, duration_s = _of_scenario(options.scenario, plan)

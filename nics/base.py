@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from nics.parameters import PARAMETERS, Values, params_of, unmodelled
 from switches.errors import CapabilityError
-from twin.dcqcn import DcqcnParams
 from twin.errors import TwinError
+from twin.senders.dcqcn import DcqcnParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

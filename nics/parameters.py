@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from switches.errors import CapabilityError
-from twin.dcqcn import MICROSECOND, DcqcnParams
+from twin.senders.dcqcn import MICROSECOND, DcqcnParams
 
 Values = Mapping[str, int]
 """Values of NIC parameters as their files hold them, by name."""

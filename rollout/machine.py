@@ -26,6 +26,7 @@ from rollout.state import (
     Event,
     Failed,
     Frozen,
+    HashStaged,
     LeftAlone,
     Measured,
     MemberAction,
@@ -151,9 +152,8 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
     match event:
         case Approved(by=by, checks=checks) if state.phase is Phase.PROPOSED:
             return _enter(replace(state, approved_by=by, checks=checks), Phase.APPROVED, event.at_s)
-        case Staged(switch=name, change=change) | StagedNics(switch=name, change=change) if _is(
-            state, name, Progress.WAITING
-        ):
+        case Staged() | StagedNics() | HashStaged() if _is(state, event.switch, Progress.WAITING):
+            name, change = event.switch, event.change
             return _with(state, name, MemberProgress(Progress.STAGED, change))
         case Applying(switch=name) if _has_change(state, name) and not _is(state, name, Progress.SET):
             touched = state.touched if name in state.touched else (*state.touched, name)

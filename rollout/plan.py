@@ -17,8 +17,8 @@ from twin.watermark import Watermark
 QUEUE_SLACK_BYTES = 10_000.0  # about ten packets: below that depth a ratio is noise
 COUNTED_FACTOR = 1.5  # counts over a short window scatter
 
-Target = Watermark | Values
-"""What a member is set to: a switch a watermark, the NICs of a host values by their driver's names."""
+Target = Watermark | Values | str
+"""What a member is set to: a switch a watermark, or what it hashes by; the NICs of a host values by name."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +64,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     throughput_share: float = 0.5
 
 
+class RoleTarget(msgspec.Struct, frozen=True):
+    """The ports of one role on a switch, and the watermark they are set to."""
+
+    ports: tuple[str, ...]
+    watermark: Watermark
+
+
 class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``stages`` are names of members, the canary first. ``targets`` are the watermarks of switches, ``nics``
-    the values of hosts' NICs: a member is of the kind that names it, and no name is of both.
+    the values of hosts' NICs, ``hashes`` what switches hash by: a member is of the kind that names it, and no
+    name is of two. ``by_role`` are switches whose ports are set by role: the targets of each role, by the
+    switch's name.
 
     ``before`` is telemetry of the switches watched after each stage before any member was set, ``predicted``
     the twin's prediction for them (empty: unknown). ``written`` are the members that are devices: without any
@@ -82,6 +91,8 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     predicted: tuple[Figures, ...] = ()
     written: tuple[str, ...] = ()
     nics: Mapping[str, Values] = {}
+    by_role: Mapping[str, Mapping[str, RoleTarget]] = {}
+    hashes: Mapping[str, str] = {}
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -97,6 +108,8 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name in self.members if name in self.nics)
 
     def target(self, member: str) -> Target:
+        if member in self.hashes:
+            return self.hashes[member]
         return self.nics[member] if member in self.nics else self.targets[member]
 
     def up_to(self, stage: int) -> tuple[str, ...]:

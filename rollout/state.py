@@ -18,9 +18,10 @@ import msgspec
 from nics.base import StagedChange as NicsChange
 from rollout.plan import Figures, RolloutPlan, Target
 from switches.base import StagedChange
+from switches.hashing.values import StagedHash
 from twin.watermark import Watermark
 
-Change = StagedChange | NicsChange
+Change = StagedChange | NicsChange | StagedHash
 """The staged change of a member."""
 
 
@@ -219,6 +220,12 @@ class StagedNics(ToMember, frozen=True, kw_only=True):
     change: NicsChange
 
 
+class HashStaged(ToMember, frozen=True, kw_only=True):
+    """The change of what a switch hashes by was computed; nothing was set."""
+
+    change: StagedHash
+
+
 class Applying(ToMember, frozen=True, kw_only=True):
     """The member is about to be set: journaled first, so that a crash cannot hide it."""
 
@@ -297,6 +304,7 @@ Event = (
     | Approved
     | Staged
     | StagedNics
+    | HashStaged
     | Applying
     | Applied
     | Verified

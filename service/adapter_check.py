@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +17,8 @@ from switches.errors import CredentialsError, InventoryError, SwitchError
 from switches.registry import AdapterRegistry
 
 AT_ONCE = 32
+
+_log = logging.getLogger("ecntwin.switches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,33 @@ def ask_all(
     finally:
         # Interrupted, it reads no more switches; running reads end within their timeouts.
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Repeated:
+    """A reading of ``what``, made every ``every_s`` seconds, also after one that failed."""
+
+    def __init__(self, what: str, every_s: float, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._what = what
+        self._every_s = every_s
+        self._sleep = sleep
+        self._stopping = threading.Event()
+
+    async def run(self, read: Callable[[], Awaitable[None]]) -> None:
+        """At once first; until it is cancelled."""
+        try:
+            while True:
+                try:
+                    await read()
+                except Exception:
+                    _log.exception("reading %s failed; the next reading is tried", self._what)
+                await self._sleep(self._every_s)
+        finally:
+            self._stopping.set()
+
+    def go_on(self, done: int, total: int) -> None:
+        """The ``progress`` of a reading in threads: ends it once ``run`` was cancelled."""
+        if self._stopping.is_set():
+            raise InterruptedError("the service is stopping")
 
 
 def _ask(name: str, adapter: Reads[ReadT]) -> Answer[ReadT]:

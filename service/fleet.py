@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-import msgspec
-
-from rollout.state import Applying, Event, Phase, Progress, RolloutState, ToMember, Undone
 from service.documents.switches import SwitchDocument
 from service.ingest.p4_reports import BinaryReports
+from service.rollouts.set_watermarks import SetWatermarks
 from settings.errors import UnavailableError
 from settings.model import PushSettings
 from settings.twin import IncumbentSettings
-from switches.base import Reading, StagedChange, SwitchAdapter
+from switches.base import Reading, SwitchAdapter
+from switches.by_role import ByRoleAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
-from switches.errors import SwitchError, UnknownSwitchError
+from switches.errors import CapabilityError, SwitchError, UnknownSwitchError
+from switches.hashing.base import HashAdapter
+from switches.hashing.registry import hash_adapter, set_by_hand
 from switches.registry import LAB, AdapterRegistry
 from telemetry.state import QueueRef
 from twin.watermark import Watermark
@@ -133,67 +134,6 @@ def _adapter_bug(switch: str, error: Exception) -> SwitchError:
     )
 
 
-class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The journal's summary of rollouts whose own entries were removed."""
-
-    set_to: dict[str, Watermark]
-    last_set_s: float | None
-
-
-class SetWatermarks:
-    """What each switch was last set to from here. ``last_set_s`` is seconds since 1970; None for never.
-
-    A switch has no entry where nothing was set on it, or a change is half done: then it cannot drift.
-    """
-
-    def __init__(self) -> None:
-        self._set_to: dict[str, Watermark] = {}
-        self.last_set_s: float | None = None
-
-    def get(self, switch: str) -> Watermark | None:
-        """What it should run; None where nothing is known."""
-        return self._set_to.get(switch)
-
-    def put(self, switch: str, watermark: Watermark | None) -> None:
-        """From now on it should run this; None: whatever it runs is right."""
-        if watermark is None:
-            self._set_to.pop(switch, None)
-        else:
-            self._set_to[switch] = watermark
-
-    def follow(self, state: RolloutState, event: Event) -> None:
-        """Updates the switch of a rollout's event, where devices are written; of a host only the time."""
-        if not isinstance(event, ToMember) or event.switch not in state.plan.written:
-            return
-        if isinstance(event, Applying | Undone):
-            self._was_set_at(event.at_s)
-        name, one = event.switch, state.members[event.switch]
-        if not isinstance(one.change, StagedChange):  # nothing staged yet, or a host
-            return
-        if one.progress is Progress.SET and state.phase is not Phase.ROLLING_BACK:
-            self.put(name, one.change.after)
-        elif one.progress is Progress.RESTORED:
-            self.put(name, one.change.ran)
-        elif one.progress is Progress.LEFT_ALONE:
-            self.put(name, one.change.ran or one.change.after)  # it runs neither: shown as drift
-        elif one.progress.touched:
-            self.put(name, None)
-
-    def to_json(self) -> bytes:
-        """All of them, for the journal."""
-        return msgspec.json.encode(_Snapshot(set_to=self._set_to, last_set_s=self.last_set_s))
-
-    def restore(self, document: str) -> None:
-        """Reads what ``to_json`` wrote; raises ``msgspec.ValidationError``."""
-        snapshot = msgspec.json.decode(document, type=_Snapshot)
-        self._set_to = dict(snapshot.set_to)
-        self._was_set_at(snapshot.last_set_s)
-
-    def _was_set_at(self, at_s: float | None) -> None:
-        if at_s is not None:
-            self.last_set_s = at_s if self.last_set_s is None else max(self.last_set_s, at_s)
-
-
 class Adapters:
     """Makes adapters, as the inventory (``devices`` by name) describes a switch, else as the settings do.
 
@@ -225,13 +165,49 @@ class Adapters:
 
         Raises ``InventoryError`` where its description cannot be used.
         """
-        device = self._devices.get(switch)
-        if device is None:
-            return self._registry.make(self._other(switch, running), clock_ns=self._clock_ns)
+        return self._made(self._devices.get(switch) or self._other(switch, running))
+
+    def make_by_role(
+        self, switch: str, running: Watermark, ports: Mapping[str, tuple[str, ...]]
+    ) -> ByRoleAdapter:
+        """The adapter of a switch by its ports' roles, of those ports that are set at all.
+
+        Raises ``InventoryError``, and ``CapabilityError`` where its platform gives all ports one watermark.
+        """
+        device = self._devices.get(switch) or self._other(switch, running)
+        wanted = {role: names for role, names in ports.items() if any(map(device.wants, names))}
+        every = [name for names in (wanted or ports).values() for name in names]
+        return ByRoleAdapter(
+            self._made(device.at_role("by-role", every)),
+            {role: self._made(device.at_role(role, names)) for role, names in wanted.items()},
+            {role: device.at_role(role, names).ports for role, names in wanted.items()},
+        )
+
+    def _made(self, device: Device) -> SwitchAdapter:
         adapter = self._registry.make(device, clock_ns=self._clock_ns)
-        if self._push.enabled or device.platform == LAB or not adapter.capabilities().writes:
+        if device.name not in self._devices or self._push.enabled or device.platform == LAB:
+            return adapter
+        if not adapter.capabilities().writes:
             return adapter
         return DryRunAdapter(device, clock_ns=self._clock_ns, over=adapter)
+
+    def platform(self, switch: str) -> str:
+        """The platform of the inventory, else that of the settings."""
+        device = self._devices.get(switch)
+        return self._push.adapter if device is None else device.platform
+
+    def make_hash(self, switch: str, running: Watermark) -> HashAdapter:
+        """What reads and sets a switch's hash; raises ``InventoryError``, and ``CapabilityError`` where there
+        is none for its platform.
+        """
+        device = self._devices.get(switch) or self._other(switch, running)
+        adapter = hash_adapter(device, clock_ns=self._clock_ns)
+        if adapter is None:
+            by_hand = set_by_hand(device.platform)
+            remedy = "look at its documentation" if by_hand is None else f"set it by hand: {by_hand}"
+            rule = "no adapter reads or sets what switches of its platform hash by"
+            raise CapabilityError(f"{device.where} hash", None, rule, remedy)
+        return adapter
 
     def _other(self, switch: str, running: Watermark) -> Device:
         kind = self._push.adapter
@@ -264,9 +240,12 @@ class Fleet:
         self.set_watermarks = SetWatermarks()
         self._incumbent = incumbent
         self._make = adapters.make
+        self._made_by = adapters
+        self._hashes: dict[str, HashAdapter] = {}
         self._patience_s = patience_s
         self._binary = binary
         self._adapters: dict[str, SwitchAdapter] = {}
+        self._by_role: dict[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ByRoleAdapter] = {}
         self._readings = SwitchReadings(on_reading)
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-rollout")
         self.saw([*incumbent.switches, *adapters.names])
@@ -338,7 +317,22 @@ class Fleet:
     def drifted(self, switch: str) -> bool:
         """Whether its last reading differs from what was last set from here."""
         reading, wanted = self._readings.known(switch).reading, self.set_to(switch)
+        if roles := self.set_watermarks.by_role(switch):
+            by_port = {port: target.watermark for target in roles.values() for port in target.ports}
+            return any(mark != by_port.get(port, mark) for (port, _), mark in self.queues_of(switch).items())
         return reading is not None and wanted is not None and reading.watermark != wanted
+
+    def of_roles(self, switch: str, ports: Mapping[str, tuple[str, ...]]) -> ByRoleAdapter:
+        """The adapter of a switch by its ports' roles, made when it is first asked for.
+
+        Raises ``UnknownSwitchError``, ``InventoryError``, and ``CapabilityError`` where its platform gives
+        all ports one watermark.
+        """
+        self._adapter(switch)
+        key = switch, tuple(sorted(ports.items()))
+        if key not in self._by_role:
+            self._by_role[key] = self._made_by.make_by_role(switch, self.configured(switch), ports)
+        return self._by_role[key]
 
     def set_to(self, switch: str) -> Watermark | None:
         """What was last set from here; None where nothing was, or it was undone."""
@@ -366,6 +360,27 @@ class Fleet:
         counted = Counter(self.runs(name) for name in switches)
         return max(counted, key=lambda mark: (counted[mark], mark == default), default=default)
 
+    def by_role(self, ports: Iterable[tuple[str, str, str]]) -> Mapping[str, Watermark]:
+        """What ports, given as switch, port and role, run by role.
+
+        Empty where ports of one role differ, a queue does not mark, or a switch does not tell its ports
+        apart.
+        """
+        found: defaultdict[str, set[Watermark | None]] = defaultdict(set)
+        of_switch: dict[str, Mapping[str, set[Watermark | None]]] = {}
+        for switch, port, role in ports:
+            if switch not in of_switch:
+                marks: defaultdict[str, set[Watermark | None]] = defaultdict(set)
+                for (name, _), mark in self.queues_of(switch).items():
+                    marks[name].add(mark)
+                of_switch[switch] = marks
+            reading = self._readings.known(switch).reading
+            alike = self.configured(switch) if reading is None else reading.watermark
+            found[role] |= of_switch[switch].get(port) or {alike}
+        by_role = {role: next(iter(marks)) for role, marks in found.items() if len(marks) == 1}
+        known = {role: mark for role, mark in by_role.items() if mark is not None}
+        return known if known.keys() == found.keys() else {}
+
     def running(self) -> Mapping[str, Watermark]:
         return {name: self.runs(name) for name in self.names}
 
@@ -376,7 +391,7 @@ class Fleet:
         ``from_now``.
         """
         names = self.names if switches is None else sorted(set(switches))
-        adapters = [self._adapters[name] for name in names if name in self._adapters]
+        adapters = [self._reader(name) for name in names if name in self._adapters]
         return await self._readings.refresh(adapters, patience_s=self._patience_s, from_now=from_now)
 
     async def refresh_devices(self) -> None:
@@ -396,6 +411,23 @@ class Fleet:
             if not still():
                 raise OvertakenError
             return await asyncio.get_running_loop().run_in_executor(self._threads, step, adapter)
+
+    def platform(self, switch: str) -> str:
+        """By the inventory, else by the settings."""
+        return self._made_by.platform(switch)
+
+    async def hash_step(
+        self, switch: str, step: Callable[[HashAdapter], T], *, still: StillWanted = lambda: True
+    ) -> T:
+        """As ``step``, with the adapter of what the switch hashes by."""
+        self._adapter(switch)
+
+        def stepped(_: SwitchAdapter) -> T:
+            if switch not in self._hashes:
+                self._hashes[switch] = self._made_by.make_hash(switch, self.configured(switch))
+            return step(self._hashes[switch])
+
+        return await self.step(switch, stepped, still=still)
 
     def note(self, reading: Reading) -> None:
         """Stores a reading made by a step."""
@@ -426,8 +458,10 @@ class Fleet:
     def close(self) -> None:
         self._readings.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for adapter in self._adapters.values():
+        for adapter in (*self._adapters.values(), *self._by_role.values()):
             adapter.close()
+        for hashing in self._hashes.values():
+            hashing.close()
 
     def _document(self, name: str) -> SwitchDocument:
         adapter, known = self._adapters[name], self._readings.known(name)
@@ -437,10 +471,21 @@ class Fleet:
             known.reading,
             known.failure,
             set_to=self.set_to(name),
+            set_by_role=self.set_watermarks.by_role(name),
             drifted=self.drifted(name),
             untuned=self._binary is not None and name in self._binary.untuned,
             records=adapter.records if isinstance(adapter, DryRunAdapter) else (),
         )
+
+    def _reader(self, name: str) -> SwitchAdapter:
+        """The adapter that reads it: by port where it is set by role."""
+        roles = self.set_watermarks.roles(name)
+        if roles:
+            try:
+                return self.of_roles(name, {role: target.ports for role, target in roles.items()})
+            except SwitchError as error:  # the inventory may be another by now
+                _log.warning("%s cannot be read by port role: %s", name, error)
+        return self._adapters[name]
 
     def _adapter(self, name: str) -> SwitchAdapter:
         try:

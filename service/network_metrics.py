@@ -13,6 +13,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from lossless.report import RULES
 from service.documents.fabric import ConditionDocument
 from settings.sections import KINDS
 from telemetry.alarms import LEVELS, Level
@@ -20,7 +21,7 @@ from telemetry.counters.window import PortRates, Rates
 from telemetry.state import NetworkState
 from twin.watermark import Watermark
 
-_SUMMED = tuple(name for name in Rates._fields if name != "pause_share")
+_SUMMED = tuple(name for name in Rates._fields if name not in ("pause_share", "tx_bytes_per_s"))
 
 
 class NetworkMetrics:
@@ -84,16 +85,21 @@ class NetworkMetrics:
         }
         self._roles: Mapping[str, str] = {}
         self._shown: defaultdict[Gauge, dict[str, Gauge]] = defaultdict(dict)
-        for kind in KINDS:
-            self.raised.labels(kind)
         self.saw_state(None)
+        self.knows_kinds(KINDS)
+
+    def knows_kinds(self, kinds: Iterable[str]) -> None:
+        """Shows these kinds of alarms, of which there are none now."""
+        self._kinds = tuple(kinds)
+        for kind in self._kinds:
+            self.raised.labels(kind)
         self.saw_alarms((), silenced=0)
 
     def saw_alarms(self, active: Iterable[tuple[str, Level]], *, silenced: int) -> None:
         """Sets the alarms, each a kind and a level, that are not silenced, and how many are."""
         counted = Tally(active)
         self.silenced.set(silenced)
-        for kind in KINDS:
+        for kind in self._kinds:
             for level in LEVELS:
                 self.alarms.labels(kind, level.label).set(counted[kind, level])
 
@@ -241,6 +247,24 @@ class RecommendationMetrics:
         )
         for gauge, value in zip(self._gauges.values(), values, strict=True):
             gauge.set(math.nan if value is None else value)
+
+
+class LosslessMetrics:
+    """NaN until the fabric was checked."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._findings = Gauge(
+            "ecntwin_lossless_findings",
+            "Findings on PFC, ECN, buffers and NICs of the fabric, by the rule that is broken, as last read.",
+            ["rule"],
+            registry=registry,
+        )
+        for rule in RULES:
+            self._findings.labels(rule).set(math.nan)
+
+    def saw(self, findings: Mapping[str, int]) -> None:
+        for rule in RULES:
+            self._findings.labels(rule).set(findings.get(rule, 0))
 
 
 class NicMetrics:

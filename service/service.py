@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
+from service.alarms.links import LinkChecks
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.fabric import ConditionDocument, LatestFabric
@@ -24,6 +25,7 @@ from service.domain import ask_of, gate_of, inventory_of, load_topology, moments
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet, LastReading
 from service.history.condition import Condition
+from service.history.forecast import Forecasts
 from service.history.gains import GainHistory
 from service.history.query import HistoryReader
 from service.history.service import History
@@ -33,8 +35,10 @@ from service.neighbours.cabling import Cabling
 from service.nics.hosts import make_nics
 from service.nics.polling import NicPolling
 from service.persistence import DeclaredTopology, Persistence, Restore
+from service.polling.lossless import LosslessCheck
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
+from service.rollouts.rehash import Rehash
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
@@ -46,10 +50,12 @@ from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
 from settings.model import Settings
 from settings.version import ecntwin_version
+from switches.hashing.registry import set_by_hand
 from switches.registry import AdapterRegistry
 from telemetry.alarms import Level
 from telemetry.errors import WindowError
 from telemetry.neighbours.merge import Assumed
+from telemetry.topology import Topology
 from twin.search.problem import SearchSettings
 from twin.workers.pool import ReservedWorker, Workers
 
@@ -103,6 +109,8 @@ class Service:
         self._inventory = None if inventory is None else inventory.text
         devices = {} if inventory is None else inventory.devices()
         adapters = Adapters(settings.push, registry, devices=devices, clock_ns=clocks.wall_ns)
+        by_hand = {name: set_by_hand(device.platform) for name, device in devices.items()}
+        self._hash_settings = {name: said for name, said in by_hand.items() if said is not None}
         declared = load_topology(settings.fabric.topology)
         self.pipeline = IngestPipeline(
             settings,
@@ -115,6 +123,7 @@ class Service:
         )
         self.window, self.counters = self.pipeline.window, self.pipeline.counters
         hosts = {} if inventory is None else inventory.hosts()
+        self._senders = {} if inventory is None else inventory.senders()
         self.nics = NicPolling(
             hosts,
             make_nics(hosts, clock_ns=clocks.wall_ns),
@@ -132,6 +141,16 @@ class Service:
             settings.telemetry.neighbours,
             Assumed(settings.telemetry.default_delay_us, settings.telemetry.default_rate_gbps),
             declared=lambda: self.window.declared,
+            wall_ns=clocks.wall_ns,
+        )
+        self.lossless = LosslessCheck(
+            inventory,
+            registry,
+            settings.telemetry.lossless,
+            nics=self.nics,
+            topology=self._topology_now,
+            busy=lambda: self.rollouts.active > 0,
+            metrics=self.metrics.lossless,
             wall_ns=clocks.wall_ns,
         )
         self.fleet = Fleet(
@@ -164,6 +183,10 @@ class Service:
             alarm_history=self.history.alarms,
             window_s=self.window.length_s,
             wall_ns=clocks.wall_ns,
+        )
+        ahead = {one.ahead_s for one in settings.alarms.conditions() if one.ahead_s is not None}
+        self.forecasts = Forecasts(
+            self.database, settings.storage.steps(), self.window, clocks.wall_ns, frozenset(ahead)
         )
 
     def _make_rollouts(self) -> None:
@@ -224,6 +247,9 @@ class Service:
                 ),
                 database=self.database_health,
                 cabling=self.cabling,
+                lossless_check=self.lossless,
+                links=LinkChecks(settings.alarms.conditions()) if settings.alarms.links else None,
+                forecasts=self.forecasts,
                 lossless=lossless,
                 clocks=clocks,
             ),
@@ -247,7 +273,8 @@ class Service:
     def _make_tuning(self, given: Workers | None, search: SearchSettings | None) -> None:
         """Creates rounds, approvals and what-if requests."""
         settings, clocks = self.settings, self._clocks
-        ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
+        ask = replace(ask_of(settings), hash_settings=self._hash_settings)
+        ask = replace(ask, fabric=replace(ask.fabric, senders=self._senders), search=search or ask.search)
         workers = given or search_workers(settings.search)
         self.validity = Validity(
             fleet=self.fleet,
@@ -296,6 +323,9 @@ class Service:
             approvals=self.approvals,
             nics=self.nics,
         )
+        self.rehash = Rehash(
+            settings=settings, fleet=self.fleet, rollouts=self.rollouts, watcher=self._watcher
+        )
         self.what_if = WhatIfRequests(
             ask=ask,
             window=self.window,
@@ -317,9 +347,11 @@ class Service:
             self._run("restore", self._restore.retry())
         self._run("switches", self._poll_switches())
         self._run("neighbours", self.cabling.run_forever())
+        self._run("lossless", self.lossless.run_forever())
         self._run("validity", self.validity.run_forever())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())
+        self._run("forecasts", self.forecasts.run_forever())
         self._run("condition", self.condition.run_forever())
         self._run("tokens", self.persistence.tokens.run_forever())
         self._run("audit", self.audit.run_forever())
@@ -410,6 +442,11 @@ class Service:
         """Makes adapters for the switches that reports show."""
         with suppress(WindowError):
             self.fleet.saw((await self.window.shown()).topology.switches)
+
+    async def _topology_now(self) -> Topology | None:
+        """As LLDP shows it where that is read, else as declared."""
+        cabled = await self.cabling.current()
+        return self.window.declared if cabled is None else cabled.merged.topology
 
     async def _poll_switches(self) -> None:
         while True:

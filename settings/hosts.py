@@ -11,6 +11,9 @@ from pydantic import Field
 from nics.host import SSH_PORT, Host
 from settings.errors import SettingsError
 from settings.inventory_keys import NamedSecret, Part, Place, beside, layer_named, merged, said_in, secret_of
+from twin.errors import ScenarioError
+from twin.senders.artefact import DCQCN, sender_named
+from twin.senders.rtt import RttSender
 
 
 class HostKeys(Part):
@@ -27,6 +30,8 @@ class HostKeys(Part):
     sudo: bool | None = None
     timeout_s: float | None = Field(default=None, gt=0, le=600)
     sysfs: str | None = None
+    template: str | None = None
+    sender: str | None = None
 
 
 class OneHostKeys(HostKeys):
@@ -48,12 +53,16 @@ def hosts_said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, 
 def hosts_of(
     said: Iterable[tuple[str, str, OneHostKeys]], folder: Path, switches: Collection[str] = ()
 ) -> Mapping[str, Host]:
-    """Raises ``SettingsError`` for a host without a platform, at another's address, or with the name of one
-    of the ``switches``.
+    """Those whose NICs are read: all that send by DCQCN.
+
+    Raises ``SettingsError`` for one without a platform, at another's address, or with the name of one of the
+    ``switches``.
     """
     hosts: dict[str, Host] = {}
     places: dict[tuple[str, int], str] = {}
     for name, where, keys in said:
+        if _sender(where, keys) is not None:
+            continue
         if name in switches:
             rule = "a rollout knows switches and hosts by name, so that the names differ"
             raise SettingsError(where, f"{name!r}, a switch's name", rule, "rename the host")
@@ -81,3 +90,16 @@ def hosts_of(
             )
         hosts[name] = host
     return hosts
+
+
+def senders_of(said: Iterable[tuple[str, str, OneHostKeys]]) -> Mapping[str, RttSender]:
+    """The hosts that do not send by DCQCN; raises ``SettingsError`` for an unknown sender."""
+    found = {name: _sender(where, keys) for name, where, keys in said}
+    return {name: sender for name, sender in found.items() if sender is not None}
+
+
+def _sender(where: str, keys: OneHostKeys) -> RttSender | None:
+    try:
+        return sender_named(keys.sender or DCQCN, where=f"{where}.sender")
+    except ScenarioError as error:
+        raise SettingsError(error.where, error.received, error.rule, error.remedy) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,9 +22,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from lossless.templates import Template
 from nics.host import Host
 from settings.errors import SettingsError
-from settings.hosts import HostKeys, OneHostKeys, hosts_of, hosts_said
+from settings.hosts import HostKeys, OneHostKeys, hosts_of, hosts_said, senders_of
 from settings.inventory_keys import (
     SECRETS,
     SECRETS_RULE,
@@ -39,10 +40,12 @@ from settings.inventory_keys import (
 )
 from settings.load import counted, parse_yaml, read_text
 from settings.sections import IntUnitKeys
+from settings.templates import TemplateKeys, templates_of
 from settings.validation import HIDDEN, Mistake, dotted, in_order, mistake
 from switches.device import Device, Tls, UnitProfile
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
+from twin.senders.rtt import RttSender
 
 _MOST_ID = 2**32 - 2  # all ones means "not available" in the INT specification
 
@@ -188,6 +191,7 @@ class SwitchKeys(Part):
     settle_s: float | None = Field(default=None, ge=0, le=600)
     options: dict[str, Any] | None = None
     int_: IntKeys | None = Field(default=None, alias="int")
+    template: str | None = None
 
 
 class OneSwitchKeys(SwitchKeys):
@@ -200,6 +204,7 @@ class InventoryKeys(Part):
     switches: dict[str, OneSwitchKeys | None] = Field(min_length=1)
     classes: dict[str, HostKeys | None] | None = None
     hosts: dict[str, OneHostKeys | None] | None = None
+    templates: dict[str, TemplateKeys] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +217,23 @@ class Inventory:
     """Name, place in errors, and keys merged with profile and defaults."""
     host_keys: tuple[tuple[str, str, OneHostKeys], ...] = ()
     """The same of hosts, merged with their class."""
+    templates: Mapping[str, Template] = field(default_factory=dict)
+    host_templates: Mapping[str, Template] = field(default_factory=dict)
+    """The template of each switch and host that names one."""
 
     @classmethod
     def read(cls, path: Path) -> Inventory:
         """Raises ``SettingsError`` naming the switch and the key."""
         text, source = read_text(path, "inventory"), f"inventory {path.name}"
         document = parse_yaml(text, source)
-        return cls(text, path.parent, tuple(_said(document, source)), tuple(hosts_said(document, source)))
+        switches, hosts = tuple(_said(document, source)), tuple(hosts_said(document, source))
+        of_switches, of_hosts = (
+            [(name, at, keys.template) for name, at, keys in said] for said in (switches, hosts)
+        )
+        templates = templates_of(document, of_switches)
+        return cls(
+            text, path.parent, switches, hosts, templates, templates_of(document, of_hosts, of_hosts=True)
+        )
 
     def devices(self) -> Mapping[str, Device]:
         """The switches by name, in the file's order. Relative files are beside it.
@@ -243,6 +258,10 @@ class Inventory:
         Raises ``SettingsError``. ``check_hosts`` checks what adapters need.
         """
         return hosts_of(self.host_keys, self.folder, {name for name, _, _ in self.switches})
+
+    def senders(self) -> Mapping[str, RttSender]:
+        """The hosts, by name, that do not send by DCQCN. Raises ``SettingsError``."""
+        return senders_of(self.host_keys)
 
     def reporting(self, default: IntUnitProfile | None = None) -> Devices:
         """INT reporting of the switches; ``default`` are the units of other devices.
@@ -320,7 +339,7 @@ class _Making:
 
 
 def _check_names(document: Mapping[str, Any], source: str) -> None:
-    for section in ("profiles", "switches", "classes", "hosts"):
+    for section in ("profiles", "switches", "classes", "hosts", "templates"):
         content = document.get(section)
         for name in content if isinstance(content, Mapping) else ():
             if not isinstance(name, str):

@@ -19,6 +19,7 @@ from settings.sections import (
     ConditionSettings,
     CounterPollSettings,
     IntSettings,
+    LosslessSettings,
     NeighbourSettings,
     NicPollSettings,
     Section,
@@ -100,6 +101,7 @@ class TelemetrySettings(Section):
     counters: CounterPollSettings = CounterPollSettings()
     nics: NicPollSettings = NicPollSettings()
     neighbours: NeighbourSettings = NeighbourSettings()
+    lossless: LosslessSettings = LosslessSettings()
     int_: IntSettings = Field(default=IntSettings(), alias="int")
     udp: UdpSettings = UdpSettings()
 
@@ -109,7 +111,7 @@ class TelemetrySettings(Section):
         return self
 
     def window(self) -> WindowSettings:
-        apart = {"period_s", "idle_gap_s", "counters", "nics", "neighbours", "int_", "udp"}
+        apart = {"period_s", "idle_gap_s", "counters", "nics", "neighbours", "lossless", "int_", "udp"}
         values = self.model_dump(exclude=apart)
         return WindowSettings(
             period_ns=max(1, round(self.period_s * NS_PER_S)),

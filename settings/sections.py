@@ -18,21 +18,23 @@ from pydantic import (
     model_validator,
 )
 
+from settings.links import LinkConditionSettings
 from settings.validation import is_loopback, with_unit
 from telemetry.alarms import Rule
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.p4.devices import Occupancy, TimeUnit, Timing, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
+from telemetry.links import FIGURES, LinkCondition
 from telemetry.report import LEAST_SAMPLING_RATE
 
-Unit = Literal["share", "per_second", "seconds", "times", "yes"]
+Unit = Literal["share", "bytes", "per_second", "seconds", "times", "yes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of alarm ([docs/operate/alarms.md]). ``unit`` of its value: a share (0 to 1), events a second,
-    seconds, times a limit, or 1 for yes. ``look`` says where to look first. ``holds``: while it is critical,
-    the policy approves nothing.
+    """A kind of alarm ([docs/operate/alarms.md]). ``unit`` of its value: a share (0 to 1), bytes, events a
+    second, seconds, times a limit, or 1 for yes. ``look`` says where to look first. ``holds``: while it is
+    critical, the policy approves nothing.
     """
 
     unit: Unit
@@ -112,6 +114,9 @@ KINDS: Mapping[str, Kind] = {
         "yes",
         "Look at the neighbours of GET /v1/topology, then move the cable, or declare what is there: "
         "ecntwin topology writes the file.",
+    ),
+    "lossless": Kind(
+        "yes", "Look at GET /v1/lossless: each finding says what to change; ecntwin check-fabric reads anew."
     ),
     "unreachable": Kind("seconds", "Check the switch's management address, its service and its credentials."),
     "rollout_stalled": Kind(
@@ -230,18 +235,27 @@ class NeighbourSettings(Section):
     at_once: int = Field(default=8, ge=1, le=256)
 
 
+class LosslessSettings(NeighbourSettings):
+    """The lossless configuration read from the switches of `push.inventory`, and checked hop by hop
+    ([lossless](../operate/lossless.md) lists platforms and rules), every ``every_s`` seconds, ``at_once``
+    switches at a time. Off unless ``read`` is true, as an account that sets watermarks need not see buffers.
+    """
+
+
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
 
 _IT_IS = Rule(warning=1.0, critical=None, hold_s=0.0, clear_s=0.0)
 _YES_OR_NO = {
     "cabling": _IT_IS,
     "drifted": _IT_IS,
+    "lossless": _IT_IS,
     "senders": _IT_IS,
     "untuned": _IT_IS,
     "rollout_stalled": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
     "storage": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
 }
 """Kinds that are either present or not, and need no thresholds."""
+MOST_CONDITIONS = 64
 
 
 class AlarmSettings(Section):
@@ -257,6 +271,8 @@ class AlarmSettings(Section):
     second: PFC frames a port sent, packets a lossless queue dropped, datagrams dropped on the way in. Silence
     and switches out of reach count seconds. ``ecn_off`` is the depth of a queue that marks nothing, in
     multiples of Kmax, ``clock_offset`` seconds between a sink's clock and this one.
+
+    ``links`` are [conditions of your own](../operate/alarms.md#conditions-of-your-own) on links.
     """
 
     every_s: float = Field(default=5.0, gt=0)
@@ -292,11 +308,36 @@ class AlarmSettings(Section):
     reports_rejected_critical: float | None = Field(default=0.5, gt=0)
     unreachable_warning: float | None = Field(default=30.0, gt=0)
     unreachable_critical: float | None = Field(default=300.0, gt=0)
+    links: tuple[LinkConditionSettings, ...] = Field(default=(), max_length=MOST_CONDITIONS)
+
+    @field_validator("links")
+    @classmethod
+    def _names_differ(cls, given: tuple[LinkConditionSettings, ...]) -> tuple[LinkConditionSettings, ...]:
+        names = [one.name for one in given]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two conditions are called {name!r}: alarms and silences go by the name")
+        return given
 
     @model_validator(mode="after")
     def _are_rules(self) -> Self:
         self.rules()
         return self
+
+    def conditions(self) -> tuple[LinkCondition, ...]:
+        """Those of ``links``."""
+        return tuple(one.condition(clear_s=self.clear_s) for one in self.links)
+
+    def kinds(self) -> Mapping[str, Kind]:
+        """Every kind of alarm: the built-in ones, and one for each condition."""
+        own = {
+            condition.kind: Kind(
+                FIGURES[condition.figure].unit,
+                given.remedy or f"This is a condition of your own: {given.name!r} of alarms.links.",
+            )
+            for given, condition in zip(self.links, self.conditions(), strict=True)
+        }
+        return {**KINDS, **own}
 
     def rules(self) -> dict[str, Rule]:
         """The rule of each kind; those without thresholds of their own are yes or no."""
@@ -330,6 +371,7 @@ class AlarmSettings(Section):
                 "nic_source": held,
                 "history_lost": grew,
             }
+            | {condition.kind: condition.rule for condition in self.conditions()}
         )
 
 

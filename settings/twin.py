@@ -13,7 +13,6 @@ from pydantic import Field, field_validator, model_validator
 from nics.parameters import ONE, PARAMETERS, check_values
 from settings.sections import Section
 from switches.errors import CapabilityError
-from twin.dcqcn import DcqcnParams, preset
 from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
 from twin.errors import ParameterError
 from twin.scenario import FabricSizes
@@ -24,6 +23,7 @@ from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
 from twin.search.score import ScoreName
 from twin.search.vendor_table import DEFAULT_WATERMARK
+from twin.senders.dcqcn import DcqcnParams, preset
 from twin.watermark import Watermark, WatermarkBounds
 
 _SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")

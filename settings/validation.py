@@ -164,6 +164,8 @@ def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[s
             annotation = next((field.annotation for field in named), None)
         elif get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
+        elif get_origin(annotation) is tuple:
+            annotation = get_args(annotation)[0]
         else:
             return ()
         kinds = [kind for kind in get_args(annotation) if kind is not NoneType]

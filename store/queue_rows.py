@@ -6,12 +6,13 @@ a window.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
     Select,
     and_,
     delete,
@@ -126,14 +127,15 @@ def deepest(
     switch: str | None,
     port: str | None,
     most: int,
+    by: Literal["depth_bytes", "throughput_bytes_per_s"] = "depth_bytes",
 ) -> list[tuple[str, str]]:
-    """The ports in that time, the deepest on average first; those of unknown depth last."""
+    """The ports in that time, the deepest (or by throughput) on average first; where it is unknown last."""
     wanted = and_(history.c.step_s == step_s, _between(since_ns, until_ns), _of(switch, port))
     query = (
         select(history.c.switch, history.c.port)
         .where(wanted)
         .group_by(history.c.switch, history.c.port)
-        .order_by(func.coalesce(func.sum(history.c.depth_bytes), -1.0).desc())
+        .order_by(func.coalesce(func.sum(history.c[by]), -1.0).desc())
         .order_by(history.c.switch, history.c.port)
         .limit(most)
     )
@@ -163,6 +165,22 @@ def series(
     for at_ns, *step in connection.execute(query.order_by("at_ns")):
         found[step[0], step[1]].append(PortPoint(at_ns, PortStep(*step)))
     return found
+
+
+def sent(
+    connection: Connection, step_s: int, *, since_ns: int, until_ns: int, ports: Collection[tuple[str, str]]
+) -> Iterable[Row[int, str, str, float | None]]:
+    """Time, switch, port and throughput (bytes a second) of these ports."""
+    columns = history.c.at_ns, history.c.switch, history.c.port, history.c.throughput_bytes_per_s
+    named = tuple_(history.c.switch, history.c.port).in_(list(ports))
+    query = select(*columns).where(history.c.step_s == step_s, _between(since_ns, until_ns), named)
+    return connection.execute(query)
+
+
+def times(connection: Connection, step_s: int, *, since_ns: int, until_ns: int) -> list[int]:
+    """When steps of that length began that have a row of any port."""
+    query = select(history.c.at_ns).where(history.c.step_s == step_s, _between(since_ns, until_ns))
+    return list(connection.scalars(query.distinct()))
 
 
 def seen(

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
@@ -65,9 +66,13 @@ def watermark_diff(
 
 
 def _label(queues: Sequence[QueueWatermark]) -> str:
-    named = ", ".join(f"{queue.port}/{queue.queue}" for queue in queues[:_MOST_PORTS])
-    more = len(queues) - _MOST_PORTS
-    return f"{named} and {more} more" if more > 0 else named
+    return shortened([f"{queue.port}/{queue.queue}" for queue in queues])
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = len(names) - _MOST_PORTS
+    return ", ".join(names[:_MOST_PORTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _lines(watermark: Watermark | None) -> list[str]:
@@ -131,6 +136,19 @@ def policies_of(
             remedy = f"ask for these ports too, or give the others a {kind} of their own"
             raise CapabilityError(f"{device.where} {kind} {policy}", None, rule, remedy)
     return tuple(sorted(wanted))
+
+
+def own_prefix(role: str) -> str:
+    """How the names begin of what ports of a role have of their own."""
+    return f"{PREFIX}{re.sub('[^A-Za-z0-9_-]', '-', role)}-"
+
+
+def own_name(role: str, copied: str, free: Callable[[str], bool]) -> str:
+    """The first free name for the role's copy of something: of 40 characters at most, and the same in every
+    process.
+    """
+    digests = (hashlib.sha256(f"{copied} {number}".encode()).hexdigest()[:4] for number in count())
+    return next(name for name in (own_prefix(role) + digest for digest in digests) if free(name))
 
 
 RecordT = TypeVar("RecordT")

@@ -24,7 +24,8 @@ class Capabilities:
     """``writes`` False: it records and never sets a device. ``per`` is the object that holds a watermark on
     the platform; ``units`` how it is written there. ``atomic``: all three values change at one moment.
     ``dead_man``: a change that is not confirmed undoes itself. ``undo`` and ``read_back`` describe in a
-    phrase how a change is taken back, and the source of a reading.
+    phrase how a change is taken back, and the source of a reading. ``one_for_all`` says why ports of a role
+    cannot run a watermark of their own; empty: they can.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Capabilities:
     dead_man: bool = False
     undo: str = "the old values are written again"
     read_back: str = "what runs"
+    one_for_all: str = "its adapter sets one watermark for all ports of a switch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ class StagedChange:
     named after it. ``asked`` is the watermark wanted and ``after`` the one the device will hold, rounded to
     its units; ``notes`` explain a difference. ``before`` has each queue of the change as it was, and ``diff``
     shows the change to a person. ``undo`` is the platform's record of the old state as JSON values without
-    secrets: another process can roll back with it. Raises ``CapabilityError`` for a change of no queue.
+    secrets: another process can roll back with it. A change by port role has ``parts``, a change for the
+    ports of each role; its ``after`` is that of most of its queues. Raises ``CapabilityError`` for a change
+    of no queue.
     """
 
     id: str
@@ -96,6 +100,7 @@ class StagedChange:
     diff: str
     notes: tuple[str, ...] = ()
     undo: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[StagedChange, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.before:
@@ -111,10 +116,14 @@ class StagedChange:
 
     @property
     def changes(self) -> bool:
+        if self.parts:
+            return any(part.changes for part in self.parts)
         return any(queue.watermark != self.after for queue in self.before)
 
     def made_in(self, reading: Reading) -> bool:
         """Whether each of its queues runs ``after``."""
+        if self.parts:
+            return all(part.made_in(reading) for part in self.parts)
         running = _by_queue(reading)
         return all(alike(running.get((queue.port, queue.queue)), self.after) for queue in self.before)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,6 +81,10 @@ class Device:
     (traffic classes) ``queues`` of the ports that match one of the patterns ``ports`` (none: all). Calls
     answer within ``timeout_s``; a change shows in hardware within ``settle_s``. ``options`` are the
     platform's own, checked by its adapter. ``running`` is the watermark in the settings, for a dry run.
+
+    With a ``role`` (``telemetry.roles``) it is the switch's ``ports`` of that role alone, each by its whole
+    name: a change gives them a watermark of their own, also where they share the object that holds it with
+    other ports (``at_role``).
     """
 
     name: str
@@ -98,12 +102,25 @@ class Device:
     settle_s: float = 20.0
     options: Mapping[str, Any] = field(default_factory=dict)
     running: Watermark | None = None
+    role: str | None = None
+
+    def at_role(self, role: str, ports: Iterable[str]) -> Device:
+        """The device's ports of one role, those of them that its watermark applies to.
+
+        Raises ``InventoryError`` for none.
+        """
+        wanted = tuple(sorted(filter(self.wants, ports)))
+        if not wanted:
+            rule = f"a port of role {role} is among the ports of the inventory"
+            raise InventoryError(f"{self.where} ports", ", ".join(self.ports), rule, "add its ports")
+        return replace(self, role=role, ports=wanted)
 
     @property
     def where(self) -> str:
         """The switch's name in errors."""
         at = f" at {self.address}" if self.address else ""
-        return f"switch {self.name!r} ({self.platform}{at})"
+        role = f" {self.role}" if self.role is not None else ""
+        return f"switch {self.name!r}{role} ({self.platform}{at})"
 
     def wrong_unit(self, known: str) -> InventoryError:
         """The error for ``units.thresholds`` that its platform does not have."""

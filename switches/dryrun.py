@@ -56,7 +56,12 @@ class DryRunAdapter:
     def capabilities(self) -> Capabilities:
         if self._over is None:
             return Capabilities(
-                kind="dry-run", writes=False, per="switch", undo="nothing was set", read_back="the settings"
+                kind="dry-run",
+                writes=False,
+                per="switch",
+                undo="nothing was set",
+                read_back="the settings",
+                one_for_all="",
             )
         return replace(self._over.capabilities(), writes=False)
 

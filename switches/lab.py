@@ -50,7 +50,7 @@ class LabAdapter(QueueAdapter):
         self._session = HttpSession(device, device.address, keep_alive=False, transport=transport)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(kind="lab", writes=True, read_back="the simulated fabric")
+        return Capabilities(kind="lab", writes=True, read_back="the simulated fabric", one_for_all="")
 
     def read(self) -> Reading:
         answer = self._session.call("GET", self._path)

@@ -203,7 +203,7 @@ class NvueAdapter(DeviceAdapter):
     ) -> None:
         options = options_of(device, _Options)
         needs_password(device)
-        if device.ports and options.profile == _EVERY_PORT:
+        if device.ports and device.role is None and options.profile == _EVERY_PORT:
             rule = f"profile {_EVERY_PORT} is that of every port"
             remedy = "drop ports, or name in options.profile the one that these ports use"
             raise InventoryError(f"{device.where} ports", ", ".join(device.ports), rule, remedy)
@@ -223,6 +223,7 @@ class NvueAdapter(DeviceAdapter):
             units=self._units,
             undo="the old values in a new revision",
             read_back="the operational state, else the applied configuration",
+            one_for_all="all ports bound to a congestion-control profile run its watermark",
         )
 
     def read(self) -> Reading:

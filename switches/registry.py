@@ -13,7 +13,7 @@ from typing import Protocol
 
 from switches.base import SwitchAdapter
 from switches.device import Device
-from switches.errors import UnknownAdapterError
+from switches.errors import CapabilityError, UnknownAdapterError
 from switches.transport.quoted import read_all_fields
 
 ENTRY_POINT_GROUP = "ecntwin.switches"
@@ -30,7 +30,7 @@ _BUILT_IN = {
     "eos": "switches.cli.eos:EosAdapter",
     "nxos": "switches.cli.nxos:NxosAdapter",
     "netconf": "switches.openconfig.netconf:NetconfAdapter",
-    "junos": "switches.junos:JunosAdapter",
+    "junos": "switches.junos.adapter:JunosAdapter",
     "webhook": "switches.webhook:WebhookAdapter",
 }
 
@@ -74,7 +74,15 @@ class AdapterRegistry:
             raise UnknownAdapterError("switch adapter", repr(kind), rule, "name one of them") from None
 
     def make(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
-        return self.factory(device.platform)(device, clock_ns=clock_ns)
+        """Raises ``InventoryError``, and ``CapabilityError`` for ports of a role on a platform that gives all
+        ports one watermark.
+        """
+        adapter = self.factory(device.platform)(device, clock_ns=clock_ns)
+        rule = adapter.capabilities().one_for_all
+        if device.role is not None and rule:
+            remedy = "approve the one watermark for all ports"
+            raise CapabilityError(device.where, "a watermark for ports of one role", rule, remedy)
+        return adapter
 
 
 def _made(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:

@@ -65,6 +65,7 @@ class WebhookAdapter(QueueAdapter):
             units=self._units,
             atomic=False,
             read_back="what the server says the switch runs",
+            one_for_all="",
         )
 
     def read(self) -> Reading:

@@ -62,7 +62,9 @@ class Subject(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A measured value; larger is worse. ``sentence`` explains a large one, ``worst`` caps its level."""
+    """A measured value; larger is worse unless its rule says ``below``. ``sentence`` explains a bad one,
+    ``worst`` caps its level.
+    """
 
     subject: Subject
     value: float
@@ -76,7 +78,7 @@ class Rule:
 
     ``warning``, ``critical``: thresholds (None: never). ``clear_ratio``: the share of a threshold below which
     its level is cleared. ``hold_s`` and ``clear_s``: how long the value must be over, or under, without a
-    break.
+    break. ``below``: small values are the bad ones, and a level is cleared above threshold ÷ ``clear_ratio``.
     """
 
     warning: float | None
@@ -84,6 +86,7 @@ class Rule:
     hold_s: float
     clear_s: float
     clear_ratio: float = 0.5
+    below: bool = False
 
     def __post_init__(self) -> None:
         wrong = not 0 < self.clear_ratio <= 1 or self.hold_s < 0 or self.clear_s < 0
@@ -99,9 +102,19 @@ class Rule:
         given = {Level.WARNING: self.warning, Level.CRITICAL: self.critical}.get(level)
         return inf if given is None else given
 
+    def severity(self, value: float) -> float:
+        """The value, or its reciprocal where small ones are bad: larger is worse. Always finite."""
+        return 1 / max(value, 1e-300) if self.below else value
+
+    def limit(self, level: Level) -> float:
+        """The severity from which on a level is reached; infinite where it has none."""
+        threshold = self.threshold(level)
+        return threshold if threshold == inf else self.severity(threshold)
+
     def reached(self, value: float, worst: Level = Level.CRITICAL) -> Level:
         """The worst level, ``worst`` at most, whose threshold the value reaches."""
-        over = (level for level in LEVELS if level <= worst and value >= self.threshold(level))
+        severity = self.severity(value)
+        over = (level for level in LEVELS if level <= worst and severity >= self.limit(level))
         return max(over, default=Level.NONE)
 
 
@@ -222,7 +235,8 @@ class AlarmBoard:
                 self._judge(watched, finding, now_s, changes)
             elif reached := rule.reached(finding.value, finding.worst):
                 known = finding.subject.switch is not None
-                new.append((reached, known, finding.value / rule.threshold(reached), finding))
+                excess = rule.severity(finding.value) / rule.limit(reached)
+                new.append((reached, known, excess, finding))
         new.sort(key=lambda one: one[:3], reverse=True)
         self.left_off = 0
         self._take(new, now_s, changes)
@@ -248,33 +262,32 @@ class AlarmBoard:
             self._judge(watched, finding, now_s, changes)
 
     def _judge(self, watched: _Watched, finding: Finding, now_s: float, changes: list[Change]) -> None:
-        rule, value = self._rules[finding.subject.kind], finding.value
+        rule = self._rules[finding.subject.kind]
+        severity = rule.severity(finding.value)
         watched.finding, watched.measured_s = finding, now_s
         before = wanted = watched.level
         for level in LEVELS:
-            threshold = rule.threshold(level) if level <= finding.worst else inf
-            if value >= threshold:
+            limit = rule.limit(level) if level <= finding.worst else inf
+            if severity >= limit:
                 watched.under_s.pop(level, None)
                 if now_s - watched.over_s.setdefault(level, now_s) >= rule.hold_s:
                     wanted = max(wanted, level)
                 continue
             watched.over_s.pop(level, None)
-            if value >= threshold * rule.clear_ratio:
+            if severity >= limit * rule.clear_ratio:
                 watched.under_s.pop(level, None)
             else:
                 watched.under_s.setdefault(level, now_s)
         # Over the clearing threshold of any level it has: it is there again.
         if any(
-            level <= before and level not in watched.under_s
-            for level in LEVELS
-            if rule.threshold(level) < inf
+            level <= before and level not in watched.under_s for level in LEVELS if rule.limit(level) < inf
         ):
             watched.carried = False
         while wanted and now_s - watched.under_s.get(wanted, inf) >= rule.clear_s:
             wanted = Level(wanted - 1)
-        if rule.threshold(wanted) == inf:
+        if rule.limit(wanted) == inf:
             wanted = Level.NONE  # down from critical, where there is no warning threshold
-        if value >= rule.threshold(wanted):
+        if severity >= rule.limit(wanted):
             watched.seen_s = now_s
         if not wanted and (before or not watched.over_s):
             self._end(watched, now_s, None, changes)
@@ -330,8 +343,8 @@ def pause_findings(ports: Iterable[PortRates], awaited: Container[str] | None = 
             yield Finding(
                 Subject(PFC_FRAMES, of, port.switch),
                 rates.pfc_tx_frames_per_s,
-                f"{of} sent {_figure(rates.pfc_tx_frames_per_s)} PFC frames a second: its buffer was full, "
-                "and it paused its peer",
+                f"{of} sent {figure_text(rates.pfc_tx_frames_per_s)} PFC frames a second: its buffer was "
+                "full, and it paused its peer",
             )
 
 
@@ -362,7 +375,7 @@ def _loss(of: str, port: PortRates, drops_per_s: float, though: str) -> Finding:
     return Finding(
         Subject(LOSSLESS_LOSS, of, port.switch),
         drops_per_s,
-        f"{of} dropped {_figure(drops_per_s)} packets a second over the last {port.covered_s:.3g} s, "
+        f"{of} dropped {figure_text(drops_per_s)} packets a second over the last {port.covered_s:.3g} s, "
         f"{though}",
     )
 
@@ -393,7 +406,7 @@ def ecn_findings(
         of = f"{ref.switch} {ref.port} queue {ref.queue}"
         subject = Subject(ECN_OFF, of, ref.switch)
         if marked_per_s > 0:
-            yield Finding(subject, 0.0, f"{of} marks: {_figure(marked_per_s)} packets a second")
+            yield Finding(subject, 0.0, f"{of} marks: {figure_text(marked_per_s)} packets a second")
             continue
         if not queue.has_depth:
             continue
@@ -401,8 +414,8 @@ def ecn_findings(
         yield Finding(
             subject,
             over,
-            f"{of} held {_figure(queue.depth_p99_bytes)} bytes (99th percentile), {over:.3g} times its Kmax "
-            f"of {_figure(kmax_bytes)}, and not one packet was marked: ECN seems to be off on it",
+            f"{of} held {figure_text(queue.depth_p99_bytes)} bytes (99th percentile), {over:.3g} times its "
+            f"Kmax of {figure_text(kmax_bytes)}, and not one packet was marked: ECN seems to be off on it",
         )
 
 
@@ -434,6 +447,6 @@ def gap_findings(
         )
 
 
-def _figure(value: float) -> str:
+def figure_text(value: float) -> str:
     """Three significant digits, or all digits before the point."""
     return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}".replace(",", " ")

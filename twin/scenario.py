@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, pairwise
 
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from telemetry.roles import port_roles
 from telemetry.topology import EgressPort
-from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError, check_above_zero, check_not_negative
+from twin.senders.dcqcn import DcqcnParams
+from twin.senders.rtt import RttSender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -163,8 +164,9 @@ class Scenario(FabricSizes):
     receivers that flows have, and what the others bring as ``background``. Where the traffic ``goes_on``
     afterwards, a flow's bytes are those it had sent by then. Where the same traffic comes several times, it
     is ``repeated`` so often, so that its runs tell less than as many of different traffic. Of the flows
-    ``watched``, by row (−1: one that is left out), a prediction tells what each got. Raises
-    ``ScenarioError`` for numbers out of range.
+    ``watched``, by row (−1: one that is left out), a prediction tells what each got. Hosts send by ``dcqcn``,
+    but for those among ``senders``, which engines may refuse. Raises ``ScenarioError`` for numbers out of
+    range.
     """
 
     name: str
@@ -179,6 +181,7 @@ class Scenario(FabricSizes):
     goes_on: bool = False
     repeated: float = 1.0
     watched: tuple[int, ...] = ()
+    senders: Mapping[str, RttSender] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
@@ -194,6 +197,31 @@ class Scenario(FabricSizes):
         if not self.monitored:
             rule = "queue metrics need a port"
             raise ScenarioError(f"{at} monitored_ports", "none", rule, "name at least one port")
+        check_senders(at, self.senders, {port.node for port in self.ports if port.port is None})
+
+    @cached_property
+    def sending(self) -> Mapping[str, RttSender]:
+        """Those of ``senders`` that send a flow: hosts that a watermark does not reach."""
+        hosts = set(self.flows.src)
+        return {host: sender for host, sender in self.senders.items() if host in hosts}
+
+    @property
+    def unmarked(self) -> bool:
+        """Whether no host that sends runs DCQCN, so that no watermark changes anything."""
+        return len(self.sending) == len(set(self.flows.src))
+
+    @property
+    def sending_text(self) -> str:
+        """Such as ``rl-cc on 12 of 16 hosts that send``."""
+        names = ", ".join(sorted({sender.name for sender in self.sending.values()}))
+        return f"{names} on {len(self.sending)} of {len(set(self.flows.src))} hosts that send"
+
+    def check_dcqcn(self, engine: str) -> None:
+        """Raises ``ScenarioError`` where a host that sends runs something else than DCQCN."""
+        if self.sending:
+            rule = f"the {engine} engine models DCQCN alone"
+            remedy = "take the packet engine"
+            raise ScenarioError(f"scenario {self.name!r} senders", self.sending_text, rule, remedy)
 
     @cached_property
     def flow_wire_bytes(self) -> NDArray[np.float64]:
@@ -295,6 +323,14 @@ class Scenario(FabricSizes):
             repeated=max(self.repeated * scale, 1.0),
             watched=tuple(-1 if one < 0 else row[one] for one in self.watched),
         )
+
+
+def check_senders(at: str, senders: Collection[str], hosts: Collection[str]) -> None:
+    """Raises ``ScenarioError`` where ``senders`` names no host."""
+    for name in senders:
+        if name not in hosts:
+            rule = "senders are hosts of the topology"
+            raise ScenarioError(f"{at} senders", repr(name), rule, "correct the name, or add the host")
 
 
 def reverse_ports(ports: Sequence[EgressPort]) -> list[int]:

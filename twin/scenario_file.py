@@ -9,16 +9,19 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from telemetry.errors import TopologyError
-from telemetry.topology import GBPS, Topology, flow_hash, topology_from_json
-from twin.dcqcn import MICROSECOND, PAPER, DcqcnParams
+from telemetry.topology import GBPS, Host, Topology, flow_hash, topology_from_json
 from twin.errors import ScenarioError
 from twin.scenario import Flows, Scenario
+from twin.senders.artefact import sender_named
+from twin.senders.dcqcn import MICROSECOND, PAPER, DcqcnParams
+from twin.senders.rtt import RttSender
 
 SCHEMA = "ecntwin-scenario/1"
 FLOW_COLUMNS = ("src", "dst", "bytes", "start_s")
@@ -74,6 +77,7 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
         flows=flows_from_rows(topology, rows, where=flows_at),
         monitored=monitored_ports(document, topology, where),
         dcqcn=dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn"),
+        senders=senders_from_json(document.get("senders"), topology.hosts, where=f"{where} senders"),
         mtu_payload_bytes=_whole(document, "mtu_payload_bytes", where),
         wire_overhead_bytes=_whole(document, "wire_overhead_bytes", where),
         ack_wire_bytes=_whole(document, "ack_wire_bytes", where),
@@ -111,6 +115,28 @@ def dcqcn_from_json(document: object, *, where: str = "dcqcn", missing: DcqcnPar
             )
             raise ScenarioError(at, repr(value), f"known keys are {known}", "remove or rename it")
     return replace(missing, **values)
+
+
+def senders_from_json(document: object, hosts: Iterable[Host], *, where: str) -> dict[str, RttSender]:
+    """The ``senders`` object of a scenario: patterns of host names, and the sender of each by name.
+
+    The last pattern that a host matches counts. Raises ``ScenarioError`` for a pattern that no host matches.
+    """
+    if document is None:
+        return {}
+    if not isinstance(document, Mapping):
+        rule = "it is a JSON object of host names and senders"
+        raise ScenarioError(where, type(document).__name__, rule, 'give such as {"gpu*": "swift"}')
+    found: dict[str, RttSender | None] = {}
+    names = [host.name for host in hosts]
+    for pattern, said in document.items():
+        sender = sender_named(str(said), where=f"{where} {pattern}")
+        matching = [name for name in names if fnmatchcase(name, pattern)]
+        if not matching:
+            rule = "each pattern matches a host of the topology"
+            raise ScenarioError(f"{where} {pattern}", "no host", rule, "correct the pattern")
+        found |= dict.fromkeys(matching, sender)
+    return {name: sender for name, sender in found.items() if sender is not None}
 
 
 def dcqcn_to_json(params: DcqcnParams) -> dict[str, float | None]:

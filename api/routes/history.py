@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from api.deps import Reads, RecommendationId, ServiceDep
 from service.documents.base import GivenTime, nanoseconds
+from service.documents.forecast import ForecastDocument
 from service.documents.history import (
     AdviceDocument,
     GainsDocument,
@@ -17,6 +18,7 @@ from service.documents.history import (
     QueueHistoryDocument,
     ResidualsDocument,
 )
+from settings.errors import UnprocessableError
 
 HOUR_S = 3_600.0
 WEEK_S = 7 * 24 * HOUR_S
@@ -55,6 +57,30 @@ async def get_queue_history(
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=HOUR_S)
     found = await service.history_reader.queues(span, switch=switch, port=port, most=most, ports=queues)
     return Response(found, media_type="application/json")
+
+
+@router.get("/history/forecast", summary="Forecasts of ports")
+async def get_forecast(
+    service: ServiceDep,
+    caller: Reads,
+    switch: Annotated[str | None, Query(description="Only ports of this switch.")] = None,
+    port: Annotated[
+        str | None, Query(description="Only this port of `switch`, with every step of its forecast.")
+    ] = None,
+    horizon_s: Annotated[float, Query(ge=60, le=86_400, description="How far ahead, in seconds.")] = HOUR_S,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many ports.")] = 100,
+    after: Annotated[
+        str | None, Query(description="Only ports after this cursor, the `next` of a page before.")
+    ] = None,
+) -> ForecastDocument:
+    """What ports will send by their own history, with the error that such forecasts had on it; those that
+    will be fullest first, of the 500 that sent most in the last day.
+    """
+    if port is None:
+        return await service.forecasts.ranked(horizon_s, switch=switch, limit=limit, after=after)
+    if switch is None:
+        raise UnprocessableError("port", repr(port), "a port is one of a switch", "give switch too")
+    return await service.forecasts.of_port(switch, port, horizon_s)
 
 
 @router.get("/history/residuals", summary="Errors of the twin over time")

@@ -131,8 +131,8 @@ async def approve(
         str | None, Header(description="Entity tags of the recommendation as the caller read it.")
     ] = None,
 ) -> RecommendationDocument:
-    """Sets it on the switches, and on hosts if asked to, and reads it back; a dry run only records what would
-    be set.
+    """Sets it on the switches, by port role or with hosts if asked to, and reads it back; a dry run only
+    records what would be set.
 
     Refused while it is blocked, once it has expired, and where another incumbent is expected, in the body or
     by the ETag in If-Match. ``current`` needs one of the two.
@@ -140,11 +140,13 @@ async def approve(
     incumbent = None if body is None or body.incumbent is None else body.incumbent.watermark()
     seen = None if body is None or body.together is None else body.together
     together = None if seen is None else (seen.watermark.watermark(), seen.connectx)
-    expected = Expected(incumbent, if_match, together)
-    nics = body is not None and "nic" in body.parts
+    roles = None if seen is None or seen.by_role is None else seen.by_role.items()
+    by_role = None if roles is None else {role: mark.watermark() for role, mark in roles}
+    expected = Expected(incumbent, if_match, together, by_role)
+    beside = None if body is None else body.beside
     async with service.audit.change(caller, "approve", recommendation_id) as change:
         named = service.validity.resolve(recommendation_id, expected)
-        entry = await service.approvals.approve(named, caller.name, expected, nics=nics)
+        entry = await service.approvals.approve(named, caller.name, expected, beside=beside)
         document = service.validity.document(entry, candidates=False)
         change.before, change.after = before_and_after(entry)
     return document

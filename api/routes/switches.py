@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 
 from api.deps import Fields, Operates, Reads, ServiceDep, fields_of, json_list, made_in
-from service.documents.switches import SwitchDocument
+from service.documents.rollouts import RolloutDocument
+from service.documents.switches import HashDocument, HashInput, SwitchDocument
 
 router = APIRouter(prefix="/v1/switches", tags=["switches"])
 
@@ -56,6 +57,26 @@ async def adopt_switch(name: Name, service: ServiceDep, caller: Operates) -> Swi
         document = await service.fleet.document(name)
         change.after = _wanted(document)
     return document
+
+
+@router.get("/{name}/hash", summary="Get what a switch hashes by")
+async def get_hash(name: Name, service: ServiceDep, caller: Reads) -> HashDocument:
+    """What it hashes flows by where several ports lead to their destination, read now."""
+    await service.look_for_switches()
+    return HashDocument.of(await service.rehash.read(name), service.fleet.platform(name))
+
+
+@router.post("/{name}/hash", status_code=202, summary="Set what a switch hashes by")
+async def post_hash(name: Name, body: HashInput, service: ServiceDep, caller: Operates) -> RolloutDocument:
+    """Sets it by a rollout of this switch alone, which is watched, journaled and taken back as others are; a
+    dry run only records it. It moves every flow that has a choice of ports there.
+    """
+    await service.look_for_switches()
+    async with service.audit.change(caller, "hash", name) as change:
+        change.before = {"value": (await service.rehash.read(name)).value}
+        rollout = await service.rehash.start(name, body.value, caller.name)
+        change.after = {"value": body.value, "rollout": rollout.id}
+    return RolloutDocument.of(rollout)
 
 
 def _wanted(document: SwitchDocument) -> dict[str, Any]:

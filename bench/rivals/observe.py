@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from bench.rivals.tuner import FabricFacts, Floats, Looks, Seen, SeenFlows
-from twin.dcqcn import DcqcnParams
 from twin.errors import check_known
 from twin.packet.fabric import Fabric
 from twin.packet.results import Measured, Samples
 from twin.scenario import reverse_ports
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 FORGET_FLOWS_S = 0.010  # a flow table keeps what it saw within this

@@ -13,10 +13,10 @@ import numpy as np
 from lab.demo.plan import Phase
 from lab.setup import LeafSpine
 from telemetry.topology import GBPS, Host, Link, Topology
-from twin.dcqcn import preset
 from twin.errors import ParameterError, check_known
 from twin.packet import layout
 from twin.packet.plan import FabricPlan
+from twin.senders.dcqcn import preset
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark

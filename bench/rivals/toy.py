@@ -24,8 +24,8 @@ from bench.rivals.observe import Budget
 from bench.rivals.tuner import FabricFacts, Seen, SeenFlows, Settings, Tuner
 from lab.demo.plan import VENDOR_DEFAULT
 from telemetry.topology import Host, Link, Topology
-from twin.dcqcn import PAPER
 from twin.scenario import FabricSizes
+from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark
 
 HALF_USED_BYTES = 20_000.0  # K₀: the queue at which the port is used half

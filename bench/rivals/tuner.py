@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import Topology
-from twin.dcqcn import DcqcnParams
 from twin.packet.results import Samples
 from twin.scenario import FabricSizes
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 Floats = NDArray[np.float64]

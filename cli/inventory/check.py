@@ -49,6 +49,8 @@ from settings.twin import IncumbentSettings
 from settings.validation import without_password
 from store.connection import place_of
 from switches.device import Device
+from switches.hashing.registry import hash_adapter
+from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
 from twin.search.round import Progress
 from twin.watermark import Watermark
@@ -148,6 +150,22 @@ def platforms_table(document: InventoryReadDocument) -> Table:
     for platform, units, writes, dead_man, undo, read_back in sorted(kinds):
         unconfirmed = "undoes itself" if dead_man else "stays" if writes else "is never made"
         table.add_row(platform, units, unconfirmed, undo, read_back)
+    return table
+
+
+def hashes_table(document: InventoryReadDocument) -> Table:
+    """What switches hash flows by; switches that hash alike share a row."""
+    table = headed_table("ECMP hash", "switch", "setting", "value", "others", "fields", left=5)
+    alike: dict[str, list[str]] = {}
+    shown = {one.name: one.hash for one in document.switches if one.hash is not None}
+    for name, hashed in shown.items():
+        alike.setdefault(repr(hashed), []).append(name)
+    for names in alike.values():
+        hashed = shown[names[0]]
+        others = [one for one in hashed.choices if one != hashed.value] or ["0 to 4294967295"]
+        fields = NONE if hashed.fields is None else ", ".join(hashed.fields)
+        named = Text(list_text(names, _NAMED), "bold")
+        table.add_row(named, hashed.setting, hashed.value or "its own", ", ".join(others), fields)
     return table
 
 
@@ -286,14 +304,21 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
     }
     made = make_adapters(devices, AdapterRegistry.with_installed(), clock_ns=time.time_ns)
-    _refuse(made.problems)
+    refuse(made.problems)
     try:
         answers = _asked(made.adapters, "reading switches", quiet=as_json)
     finally:
         made.close()
+    hashes = _hashes(
+        [device for name, device in devices.items() if answers[name].reading is not None], quiet=as_json
+    )
     documents = [
         ReadSwitchDocument.of(
-            device, made.adapters[name].capabilities(), answers[name], _expected(name, settings.incumbent)
+            device,
+            made.adapters[name].capabilities(),
+            answers[name],
+            _expected(name, settings.incumbent),
+            hashes.get(name),
         )
         for name, device in devices.items()
     ]
@@ -305,6 +330,18 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
         _show_reading(document)
     if document.answered < len(document.switches):
         raise typer.Exit(FAILED)
+
+
+def _hashes(devices: Iterable[Device], *, quiet: bool) -> Mapping[str, HashReading]:
+    """What switches hash by, of those whose platform has an adapter for that and that answer."""
+    made = {device.name: hash_adapter(device, clock_ns=time.time_ns) for device in devices}
+    adapters = {name: adapter for name, adapter in made.items() if adapter is not None}
+    try:
+        answers = _asked(adapters, "reading hashes", quiet=quiet)
+    finally:
+        for adapter in adapters.values():
+            adapter.close()
+    return {name: answer.reading for name, answer in answers.items() if answer.reading is not None}
 
 
 def inventory_path(command: str, inventory: Path | None, settings: Settings) -> Path:
@@ -326,7 +363,7 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
     return replace(device, running=running, timeout_s=timeout_s or device.timeout_s)
 
 
-def _refuse(problems: Collection[object]) -> None:
+def refuse(problems: Collection[object]) -> None:
     """Ends the command where entries of the inventory cannot be used."""
     if problems:
         screen = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -352,6 +389,8 @@ def _show_reading(document: InventoryReadDocument) -> None:
     screen = console(wide=True)
     screen.print(answered_text(document), soft_wrap=True)
     screen.print(switches_table(document), platforms_table(document))
+    if (hashes := hashes_table(document)).row_count:
+        screen.print(hashes)
     for line in reason_lines(document):
         screen.print(line, soft_wrap=True)
 
@@ -368,7 +407,7 @@ def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None
         rule, remedy = "NICs are those of its hosts", "add hosts; docs/nics/connectx.md says how"
         raise InputError("nics", f"no hosts in {path.name}", rule, remedy)
     made = make_nics(hosts, clock_ns=time.time_ns)
-    _refuse(made.problems.values())
+    refuse(made.problems.values())
     try:
         answers = _asked(made.adapters, "reading hosts", quiet=as_json)
     finally:

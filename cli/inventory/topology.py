@@ -39,8 +39,8 @@ def topology(
     devices = load_inventory(inventory_path("topology", inventory, settings))
     if timeout_s is not None:
         devices = {name: replace(device, timeout_s=timeout_s) for name, device in devices.items()}
-    known = _topology(declared or settings.fabric.topology, "declared")
-    shown = _topology(discovered, "discovered")
+    known = topology_in(declared or settings.fabric.topology, "declared")
+    shown = topology_in(discovered, "discovered")
     seen = _read(devices, quiet=as_json)
     found = {name: one.neighbours for name, one in seen.items() if one.neighbours is not None}
     merged = merge(
@@ -68,15 +68,18 @@ def _read(devices: Mapping[str, Device], *, quiet: bool) -> Mapping[str, Seen]:
         )
 
 
-def _topology(path: Path | None, member: str) -> Topology | None:
-    """A topology file, or an answer of ``GET /v1/topology``, of which that member counts."""
+def topology_in(path: Path | None, member: str, option: str | None = None) -> Topology | None:
+    """A topology file, or an answer of ``GET /v1/topology``, of which that member counts.
+
+    Raises ``InputError``.
+    """
     if path is None:
         return None
     try:
         document: Any = json.loads(read_text(path, f"{member} topology"))
     except (ValueError, RecursionError) as error:
         said = f"{path.name}: {error}"
-        raise InputError(f"--{member}", said, "the file must be JSON", "correct it") from None
+        raise InputError(option or f"--{member}", said, "the file must be JSON", "correct it") from None
     if isinstance(document, Mapping) and {"declared", "discovered"} <= document.keys():
         document = document[member]
         if document is None:

@@ -51,7 +51,7 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
         pool = stack.enter_context(ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo"))
         children = stack.enter_context(Children(folder))  # ends first: calls to its processes then fail
         watcher.stage("starting the service and three labs, compiling kernels (once: about a minute)")
-        kernels = [children.start(f"kernels ({name})", name, module="twin.warm") for name in ENGINES]
+        kernels = [children.start(f"kernels ({name})", name, module="twin.workers.warm") for name in ENGINES]
         statics = {
             name: children.start(
                 f"lab ({name})", "lab", *plan.lab_arguments(seed, mark), "--sampling-rate", "0"

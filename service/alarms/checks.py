@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.alarms.groups import IncastSite, incast_sites
+from service.alarms.links import Fabric, LinkChecks
 from service.events import Clocks
 from service.fleet import Fleet
+from service.history.forecast import Forecasts
 from service.history.service import History
 from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
@@ -18,6 +20,7 @@ from service.ingest.window_owner import WindowOwner
 from service.metrics import StorageMetrics
 from service.neighbours.cabling import Cabling
 from service.nics.polling import NicPolling
+from service.polling.lossless import LosslessCheck
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
 from service.udp.listener import UdpListener
@@ -147,7 +150,8 @@ class _Totals(NamedTuple):
 @dataclass(slots=True)
 class CheckResult:
     """Every finding of one run, and the ports and state it used. ``state`` is None where none was computed;
-    ``silent``: the window is stale. ``incasts`` are those of the last state.
+    ``silent``: the window is stale. ``incasts`` are those of the last state, ``notes`` sentences on
+    conditions that watch nothing.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -155,11 +159,14 @@ class CheckResult:
     state: NetworkState | None = None
     silent: bool = False
     incasts: tuple[IncastSite, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
 class AlarmChecks:
-    """``lossless`` are the queues that PFC protects (None: PFC is off). For one event loop."""
+    """``lossless`` are the queues that PFC protects (None: PFC is off), ``links`` the operator's conditions.
+    For one event loop.
+    """
 
     window: WindowOwner
     ports: PortMonitor
@@ -168,6 +175,9 @@ class AlarmChecks:
     sources: TelemetrySources
     database: DatabaseHealth | None = None
     cabling: Cabling | None = None
+    lossless_check: LosslessCheck | None = None
+    links: LinkChecks | None = None
+    forecasts: Forecasts | None = None
     lossless: frozenset[int] | None
     clocks: Clocks
 
@@ -190,6 +200,11 @@ class AlarmChecks:
         result = CheckResult(ports=recent.ports, state=state, silent=self.window.stale)
         # Thousands of ports: not on the event loop.
         result.findings.extend(await asyncio.to_thread(_collected, self._of_ports(recent.ports, awaited)))
+        if self.links is not None:
+            forecast = None if self.forecasts is None else self.forecasts.utilisation
+            found = self.links.findings(self._fabric(state), state, recent.ports, awaited, forecast)
+            result.findings.extend(await asyncio.to_thread(_collected, found))
+            result.notes = self.links.notes()
         for findings in (
             () if state is None else self._of_state(state, recent.ports, now_s),
             self._of_silence(recent.silent_s),
@@ -198,6 +213,7 @@ class AlarmChecks:
             self._of_sources(),
             () if self.database is None else self.database.findings(),
             () if self.cabling is None else await self._of_cabling(self.cabling),
+            () if self.lossless_check is None else self.lossless_check.findings(),
         ):
             result.findings.extend(_collected(findings))
         if result.silent:
@@ -220,6 +236,12 @@ class AlarmChecks:
             return None
         finally:
             self._state_from_s = now_s + (self.clocks.cost_s() - begun_s) / STATE_SHARE
+
+    def _fabric(self, state: NetworkState | None) -> Fabric | None:
+        if state is not None:
+            return Fabric(state.topology, state.topology_declared)
+        declared = self.window.declared
+        return None if declared is None else Fabric(declared, True)
 
     def _of_ports(self, ports: tuple[PortRates, ...], awaited: Container[str] | None) -> Iterator[Finding]:
         yield from pause_findings(ports, awaited)

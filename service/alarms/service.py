@@ -17,7 +17,7 @@ from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
 from service.history.alarms import AlarmHistory, LeftOpen, RowMembers
 from service.network_metrics import NetworkMetrics
-from settings.errors import NotFoundError
+from settings.errors import NotFoundError, UnprocessableError
 from settings.sections import KINDS, AlarmSettings
 from store.alarm_rows import AlarmRow
 from store.silence_rows import SilenceRow
@@ -44,6 +44,8 @@ class Alarms:
 
     def __post_init__(self) -> None:
         settings = self.settings
+        self._kinds = settings.kinds()
+        self.metrics.knows_kinds(self._kinds)
         self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=0)
         self._groups = AlarmGroups(keep=settings.keep)
         self._acks: dict[str, Ack] = {}
@@ -56,6 +58,7 @@ class Alarms:
         self._members: tuple[Alarm, ...] = ()
         self._together: tuple[Together, ...] = ()
         self._group_of: dict[str, str] = {}
+        self._notes: tuple[str, ...] = ()
         self.active: tuple[JoinedAlarm, ...] = ()
         self.ended: tuple[JoinedAlarm, ...] = ()
 
@@ -101,7 +104,7 @@ class Alarms:
             result = await self.checks.run(self._board.switches)
             # Thousands of ports: not on the event loop.
             changes = await asyncio.to_thread(self._update, now_s, result)
-            self._checked_s, self._left_off = now_s, self._board.left_off
+            self._checked_s, self._left_off, self._notes = now_s, self._board.left_off, result.notes
             for change in changes:
                 if change.what == "level" and change.alarm.level > change.before:
                     self._acks.pop(change.alarm.id, None)  # it covers only the level it was given at
@@ -149,6 +152,11 @@ class Alarms:
         self, *, kind: str | None, switch: str | None, until_ns: int, by: str, note: str | None
     ) -> SilenceRow:
         """Keeps a silence and applies it; raises ``RequestError`` where it is invalid or cannot be kept."""
+        if kind is not None and kind not in self._kinds:
+            own = ", ".join(sorted(self._kinds.keys() - KINDS)) or "none is set"
+            raise UnprocessableError(
+                "kind", repr(kind), f"conditions of alarms.links are kinds too: {own}", "correct the name"
+            )
         row = await self.silences.add(kind=kind, switch=switch, until_ns=until_ns, by=by, note=note)
         self._silences_changed()
         return row
@@ -204,7 +212,7 @@ class Alarms:
             alarm
             for alarm in self._members
             if alarm.level is Level.CRITICAL
-            and KINDS[alarm.subject.kind].holds
+            and self._kinds[alarm.subject.kind].holds
             and (alarm.subject.switch is None or alarm.subject.switch in named)
         ]
         if not found:
@@ -263,6 +271,7 @@ class Alarms:
             open_critical=still_open.count(Level.CRITICAL),
             open_causes=sum(group.open_count(known) > 0 for group in self._together),
             next=cursors[end - 1] if limit > 0 and end < len(cursors) else None,
+            notes=list(self._notes),
         )
 
     def _documents(self, alarms: Sequence[JoinedAlarm], subjects: int) -> list[AlarmDocument]:
@@ -271,6 +280,7 @@ class Alarms:
             AlarmDocument.of(
                 alarm,
                 wall_ns,
+                kind=self._kinds[alarm.kind],
                 ack=self._acks.get(alarm.id),
                 silence=None if alarm.ended_s is not None or not among else self.silences.of(alarm, among),
                 group=None if alarm.ended_s is not None else self._group_of.get(alarm.id),

@@ -23,6 +23,7 @@ from settings.sections import DAY_S, KINDS
 from store.silence_rows import SilenceRow
 from store.tables import NAME_LENGTH
 from telemetry.alarms import Alarm
+from telemetry.links import KIND_BEGINS
 
 LONGEST_NOTE = 500
 
@@ -157,8 +158,8 @@ class SilenceInput(RequestBody):
     def _says_what_and_until_when(self) -> Self:
         if self.kind is None and self.switch is None:
             raise ValueError("a silence names a kind, a switch, or both; all alarms cannot be silenced")
-        if self.kind is not None and self.kind not in KINDS:
-            raise ValueError(f"kind is one of {', '.join(KINDS)}")
+        if self.kind is not None and self.kind not in KINDS and not self.kind.startswith(KIND_BEGINS):
+            raise ValueError(f"kind is one of {', '.join(KINDS)}, or {KIND_BEGINS} and a condition's name")
         if (self.until is None) == (self.for_s is None):
             raise ValueError("a silence has an end: give either until or for_s")
         return self

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from nics.parameters import values_changed
 from service.documents.base import Document, Figure
-from service.documents.predictions import WatermarkDocument
+from service.documents.predictions import RoleWatermarkDocument, WatermarkDocument, role_watermarks
 from twin.search.recommendation import CoTuning
 
 
@@ -57,6 +57,8 @@ class CoTuningDocument(Document):
     """The watermark that goes with it; it may differ from the one recommended alone."""
     changes: list[SettingChangeDocument]
     """All that it changes, the part with the largest share first."""
+    by_role: list[RoleWatermarkDocument] = Field(default_factory=list)
+    """Roles whose ports get another watermark; empty where all get the same."""
     connectx: dict[str, int] = Field(default_factory=dict)
     """The DCQCN values to set on NVIDIA ConnectX for it, by the driver's names; empty where NICs stay."""
     gain: Figure
@@ -87,6 +89,7 @@ class CoTuningDocument(Document):
         return cls.from_attributes(
             found,
             watermark=WatermarkDocument.of(found.watermark),
+            by_role=role_watermarks(found.by_role),
             connectx=dict(values_changed(found.senders_now, found.senders)),
             changes=[SettingChangeDocument.from_attributes(one) for one in found.changes],
             sensitivities=[SensitivityDocument.from_attributes(one) for one in found.sensitivities],

@@ -17,7 +17,7 @@ from service.documents.alarms import (
 )
 from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
 from service.history.alarms import RowMembers
-from settings.sections import KINDS, Unit
+from settings.sections import Kind, Unit
 from store.alarm_rows import AlarmRow
 from store.gain_rows import GainRow
 from store.queue_rows import Seen
@@ -35,7 +35,9 @@ class AlarmDocument(Document):
     id: str
     """Names it, also over restarts."""
     kind: str
-    """Which check raised it, such as `pfc_storm` or `unreachable`."""
+    """Which check raised it, such as `pfc_storm` or `unreachable`, or `link:` and the name of a condition of
+    `alarms.links`.
+    """
     subject: str
     """What it is about: a switch, a port, a receiver, or the service itself."""
     switch: SwitchName | None
@@ -47,8 +49,8 @@ class AlarmDocument(Document):
     threshold: Figure
     """The threshold of its level, in `unit`."""
     unit: Unit
-    """Unit of `value` and `threshold`: a share from 0 to 1, per second, seconds, times, or yes (1) and no
-    (0).
+    """Unit of `value` and `threshold`: a share from 0 to 1, bytes, per second, seconds, times, or yes (1) and
+    no (0).
     """
     since: Time
     """When it was raised."""
@@ -83,12 +85,13 @@ class AlarmDocument(Document):
         alarm: JoinedAlarm,
         wall_ns: ToWallNs,
         *,
+        kind: Kind,
         ack: Ack | None = None,
         silence: SilenceRow | None = None,
         group: str | None = None,
         subjects: int,
     ) -> Self:
-        kind, lead = KINDS[alarm.kind], alarm.lead
+        lead = alarm.lead
         since_ns = wall_ns(alarm.since_s) if alarm.raised_ns is None else alarm.raised_ns
         return cls.from_attributes(
             alarm,
@@ -139,6 +142,8 @@ class AlarmsDocument(Document):
     """How many alarms are neither acknowledged nor silenced, where a group of which any is counts once."""
     next: str | None
     """What to pass as `after` for more of the current alarms; null where there are none."""
+    notes: list[str]
+    """Sentences on conditions of `alarms.links` that no link fits so far, or whose figure is not known."""
 
 
 class PortHistoryDocument(Document):

@@ -10,8 +10,8 @@ from service.documents.base import Document, Time, timestamp
 from service.nics.polling import NicPolling
 from service.nics.senders import Senders
 from switches.errors import SwitchError
-from twin.dcqcn import DcqcnParams
 from twin.scenario_file import dcqcn_to_json
+from twin.senders.dcqcn import DcqcnParams
 
 
 class NicDocument(Document):

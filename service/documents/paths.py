@@ -148,6 +148,8 @@ class PathFixDocument(Document):
     """The best moves; null where none helps, or nothing was predicted."""
     hashed: HashedDocument | None
     """What another hash seed would do; null where nothing was predicted."""
+    hash_setting: str | None = None
+    """What sets it on the switch, in the words of its platform; null where that is not known."""
 
     @classmethod
     def of(cls, one: PathFix) -> Self:
@@ -162,7 +164,7 @@ class PathFixDocument(Document):
 
 
 class PathsDocument(Document):
-    """Elephants that collide. It is advice: ecntwin sets no paths and no hash seeds."""
+    """Elephants that collide. It is advice: ecntwin sets no paths, and a hash only where asked to."""
 
     sentence: str
     """What the window shows, in a sentence."""

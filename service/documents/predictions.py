@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -30,6 +30,19 @@ class WatermarkDocument(Document):
     @classmethod
     def of(cls, watermark: Watermark) -> Self:
         return cls(kmin_bytes=watermark.kmin_bytes, kmax_bytes=watermark.kmax_bytes, pmax=watermark.pmax)
+
+
+class RoleWatermarkDocument(WatermarkDocument):
+    """The watermark of ports of one role."""
+
+    role: str
+    """The role, such as `leaf-up-400G`."""
+
+
+def role_watermarks(by_role: Iterable[tuple[str, Watermark]]) -> list[RoleWatermarkDocument]:
+    return [
+        RoleWatermarkDocument(role=role, **WatermarkDocument.of(mark).model_dump()) for role, mark in by_role
+    ]
 
 
 class WatermarkInput(BaseModel):

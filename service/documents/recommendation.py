@@ -64,12 +64,14 @@ class BlockDocument(Document):
 
 
 class TogetherInput(RequestBody):
-    """NIC values and the watermark that goes with them, as `co_tuning` has them."""
+    """NIC values or thresholds by port role, with their watermark, as `co_tuning` has them."""
 
     watermark: WatermarkInput
     """The watermark."""
-    connectx: dict[str, int]
+    connectx: dict[str, int] = Field(default_factory=dict)
     """The values, by the driver's names."""
+    by_role: dict[str, WatermarkInput] | None = None
+    """The watermarks of roles that have another; null: not told."""
 
 
 class ApproveInput(RequestBody):
@@ -77,20 +79,28 @@ class ApproveInput(RequestBody):
 
     incumbent: WatermarkInput | None = None
     """What it is to replace: approving is refused where that is another; null: not told."""
-    parts: list[Literal["watermark", "nic"]] = Field(default=["watermark"], min_length=1)
-    """What to set: `watermark` alone, or with `nic` the values of `co_tuning.connectx` on every host, and the
-    watermark of `co_tuning`.
+    parts: list[Literal["watermark", "nic", "roles"]] = Field(default=["watermark"], min_length=1)
+    """What to set: `watermark` alone, or the watermark of `co_tuning` with one of these: `nic`, the values of
+    `co_tuning.connectx` on every host, or `roles`, the watermarks of `co_tuning.by_role` on ports of these
+    roles.
     """
     together: TogetherInput | None = None
-    """What is to be set with `nic`: approving is refused where the newest round found other values; null: not
-    told.
+    """What is to be set with `nic` or `roles`: approving is refused where the newest round found other
+    values; null: not told.
     """
+
+    @property
+    def beside(self) -> Literal["nic", "roles"] | None:
+        """What is set beside one watermark for all ports."""
+        return next((part for part in self.parts if part != "watermark"), None)
 
     @field_validator("parts")
     @classmethod
     def _hold_the_watermark(cls, parts: list[str]) -> list[str]:
         if "watermark" not in parts:
             raise ValueError("the watermark goes with its NIC values; give both parts")
+        if {"nic", "roles"} <= set(parts):
+            raise ValueError("port roles and NICs are not set together; give one of them")
         return parts
 
 
@@ -126,9 +136,11 @@ class RecommendationDocument(RoundDocument):
     rollout: str | None
     """Id of its rollout; null without one."""
     sets: list[str] = Field(default_factory=lambda: ["watermark"])
-    """What its rollout sets: `watermark`, and `nic` if that was approved too."""
+    """What its rollout sets: `watermark`, and `nic` or `roles` if that was approved too."""
     nics_refused: str | None = None
     """Why an approval cannot set the NICs of `co_tuning` too now; null where it can, or is not pending."""
+    roles_refused: str | None = None
+    """Why an approval cannot set `co_tuning.by_role` now; null where it can, or there is none."""
     pushed: list[PushedDocument]
     """What the rollout has done so far, switch by switch."""
     support: SupportDocument | None = None
@@ -154,6 +166,7 @@ def recommendation_document(
     holds: Sequence[str] | None = None,
     blocked: Sequence[BlockDocument] = (),
     nics_refused: str | None = None,
+    roles_refused: str | None = None,
 ) -> RecommendationDocument:
     """An entry as HTTP returns it; without ``candidates`` also without trajectories.
 
@@ -181,6 +194,7 @@ def recommendation_document(
         blocked=list(blocked),
         sets=list(entry.sets),
         nics_refused=nics_refused,
+        roles_refused=roles_refused,
         pushed=[_pushed(one) for one in entry.pushed],
     )
 

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from rollout.state import (
     Checked,
     Event,
     Failed,
+    HashStaged,
     Measured,
-    MemberProgress,
     Progress,
     Proposed,
     RolloutState,
@@ -22,12 +22,12 @@ from rollout.state import (
 )
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
-from service.documents.switches import watermark_document
+from service.documents.switches import RoleTargetDocument, role_targets, watermark_document
 from service.rollouts.rollout import Freeze, Rollout
 from switches.base import StagedChange
+from switches.hashing.values import StagedHash
 from telemetry.settings import NS_PER_S
 from twin.units import bytes_text, percent_text
-from twin.watermark import Watermark
 
 
 class FiguresSeenDocument(Document):
@@ -57,7 +57,9 @@ class RolloutSwitchDocument(Document):
     progress: str
     """`waiting`, `staged`, `applying`, `applied`, `verified`, `set`, `restored` or `left_alone`."""
     target: WatermarkDocument
-    """The planned watermark."""
+    """The planned watermark; where its ports are set by role, that of most ports."""
+    by_role: list[RoleTargetDocument] = Field(default_factory=list)
+    """The planned watermarks of its ports by role; empty where all get `target`."""
     before: WatermarkDocument | None
     """What it ran before; null where its queues differed, or it was not read yet."""
     after: WatermarkDocument | None
@@ -72,14 +74,16 @@ class RolloutSwitchDocument(Document):
     """The last failure, in a sentence; empty without one."""
 
     @classmethod
-    def of(cls, name: str, one: MemberProgress, *, stage: int, writes: bool, target: Watermark) -> Self:
+    def of(cls, name: str, state: RolloutState, stage: int) -> Self:
+        one, plan = state.members[name], state.plan
         change = one.change if isinstance(one.change, StagedChange) else None
         return cls(
             switch=name,
             stage=stage,
-            writes=writes,
+            writes=name in plan.written,
             progress=one.progress.value,
-            target=WatermarkDocument.of(target),
+            target=WatermarkDocument.of(plan.targets[name]),
+            by_role=role_targets(plan.by_role.get(name, {})),
             before=None if change is None else watermark_document(change.ran),
             after=None if change is None else WatermarkDocument.of(change.after),
             read_back=watermark_document(one.runs),
@@ -121,6 +125,42 @@ class RolloutHostDocument(Document):
         )
 
 
+class RolloutHashDocument(Document):
+    """One switch of a rollout, of which what it hashes flows by is set."""
+
+    switch: str
+    """The switch."""
+    stage: int
+    """Index into `stages`, from 0."""
+    writes: bool
+    """Whether it is written; false for a dry run."""
+    progress: str
+    """As of a switch whose watermark is set."""
+    target: str
+    """The planned value."""
+    before: str | None
+    """What it hashed by; null before it was staged, and where the switch chooses one itself."""
+    diff: str
+    """The change; empty before it was staged."""
+    detail: str
+    """The last failure, in a sentence; empty without one."""
+
+    @classmethod
+    def of(cls, name: str, state: RolloutState, stage: int) -> Self:
+        one = state.members[name]
+        change = one.change if isinstance(one.change, StagedHash) else None
+        return cls(
+            switch=name,
+            stage=stage,
+            writes=name in state.plan.written,
+            progress=one.progress.value,
+            target=state.plan.hashes[name],
+            before=None if change is None else change.before,
+            diff="" if change is None else change.diff,
+            detail=one.detail,
+        )
+
+
 class RolloutSummaryDocument(Document):
     """The members of a rollout, counted: what a list shows of hundreds without `switches` and `hosts`."""
 
@@ -133,7 +173,7 @@ class RolloutSummaryDocument(Document):
     left_alone: list[SwitchName]
     """Switches and hosts that are left alone, since someone else has set them."""
     target: WatermarkDocument | None
-    """The planned watermark of the first; null where there is no switch."""
+    """The planned watermark of the first; null where none is set."""
     hosts: int
     """How many hosts there are, whose NICs are set."""
     hosts_written: int
@@ -151,7 +191,9 @@ class RolloutSummaryDocument(Document):
             written=sum(name not in plan.nics for name in plan.written),
             progress=Counter(members[name].progress.value for name in plan.switches),
             left_alone=[name for name in plan.members if members[name].progress is Progress.LEFT_ALONE],
-            target=next((WatermarkDocument.of(plan.targets[name]) for name in plan.switches), None),
+            target=next(
+                (WatermarkDocument.of(mark) for mark in map(plan.targets.get, plan.switches) if mark), None
+            ),
             hosts=len(plan.hosts),
             hosts_written=sum(name in plan.nics for name in plan.written),
             hosts_progress=Counter(members[name].progress.value for name in plan.hosts),
@@ -226,6 +268,8 @@ class RolloutDocument(Document):
     """One per switch, in the order they are set."""
     hosts: list[RolloutHostDocument]
     """One per host, in the order they are set."""
+    hashes: list[RolloutHashDocument]
+    """One per switch of which what it hashes by is set; those are not in `switches`."""
     events: list[RolloutEventDocument] | None
     """All events; null in lists."""
 
@@ -252,20 +296,17 @@ class RolloutDocument(Document):
             predicted=FiguresSeenDocument.from_attributes(plan.known(plan.predicted, state.stage)),
             summary=RolloutSummaryDocument.of(state),
             switches=[
-                RolloutSwitchDocument.of(
-                    name,
-                    state.members[name],
-                    stage=stage,
-                    writes=name in plan.written,
-                    target=plan.targets[name],
-                )
+                RolloutSwitchDocument.of(name, state, stage)
                 for name, stage in members
-                if switches and name not in plan.nics
+                if switches and name not in plan.nics and name not in plan.hashes
             ],
             hosts=[
                 RolloutHostDocument.of(name, state, stage)
                 for name, stage in members
                 if hosts and name in plan.nics
+            ],
+            hashes=[
+                RolloutHashDocument.of(name, state, stage) for name, stage in members if name in plan.hashes
             ],
             events=[_event(event) for event in rollout.events] if events else None,
         )
@@ -323,7 +364,7 @@ def _detail(event: Event) -> str:
             hosts = f" and {_several(len(plan.hosts), 'host')}" if plan.nics else ""
             switches = _several(len(plan.switches), "switch", "es")
             return f"{switches}{hosts} in {_several(len(plan.stages), 'stage')}"
-        case Staged(change=change):
+        case Staged(change=change) | HashStaged(change=change):
             return "; ".join(change.notes)
         case Checked(switches=switches):
             return ", ".join(switches)

@@ -12,9 +12,11 @@ from service.documents.co_tuning import CoTuningDocument
 from service.documents.paths import PathsDocument
 from service.documents.predictions import (
     PredictionDocument,
+    RoleWatermarkDocument,
     TrajectoriesDocument,
     WatermarkDocument,
     prediction_fields,
+    role_watermarks,
     score_fields,
 )
 from service.documents.telemetry import by_label
@@ -210,6 +212,10 @@ class RoundDocument(Document):
     """Prediction for what is recommended: the incumbent unless `changes`."""
     incumbent: PredictionDocument
     """Prediction for what runs."""
+    incumbent_by_role: list[RoleWatermarkDocument] = Field(default_factory=list)
+    """Roles whose ports run another watermark than `incumbent`; empty where all run that. What is recommended
+    is for all ports.
+    """
     changes: bool
     """Whether a change is recommended."""
     verdict: str
@@ -285,6 +291,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         answer,
         recommendation=scored(answer.winner_prediction),
         incumbent=scored(answer.incumbent_prediction),
+        incumbent_by_role=role_watermarks(answer.incumbent_by_role),
         verdict=answer.verdict.kind.value,
         remarks=list(answer.verdict.remarks),
         notes=[*answer.notes, *_left_out_note(result.left_out)],

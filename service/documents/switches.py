@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import ConfigDict, Field
 
 from nics.host import Host
+from rollout.plan import RoleTarget
 from service.adapter_check import Answer
-from service.documents.base import Document, PortName, Time, timestamp
+from service.documents.base import Document, PortName, RequestBody, Time, timestamp
 from service.documents.predictions import WatermarkDocument
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.dryrun import DryRunRecord
 from switches.errors import CapabilityError, SwitchError
+from switches.hashing.registry import set_by_hand
+from switches.hashing.values import HashReading
 from switches.units import WatermarkUnits, to_device
 from twin.watermark import Watermark
 
@@ -69,6 +74,39 @@ class ReadQueueDocument(Document):
     """Null: it does not mark."""
 
 
+class HashDocument(Document):
+    """What a switch hashes flows by, where more than one port leads to their destination."""
+
+    setting: str
+    """The platform's name of what hashes flows anew: a seed, or the choice of a hash function."""
+    value: str | None
+    """What runs; null where the switch chooses one itself."""
+    choices: list[str]
+    """Values there are; empty where it is a whole number below 2^32."""
+    fields: list[str] | None
+    """Header fields that are hashed; null where the switch does not tell."""
+    by_hand: str | None
+    """What a person sets; null where the platform's documentation names nothing."""
+
+    @classmethod
+    def of(cls, reading: HashReading, platform: str) -> Self:
+        return cls.from_attributes(
+            reading,
+            choices=list(reading.choices),
+            fields=None if reading.fields is None else list(reading.fields),
+            by_hand=set_by_hand(platform),
+        )
+
+
+class HashInput(RequestBody):
+    """What a switch is to hash by."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    value: Annotated[str, Field(max_length=64, examples=["50"])]
+    """One of its `choices`; where it has none, a whole number below 2^32."""
+
+
 class ReadSwitchDocument(Document):
     """One switch as read by its adapter."""
 
@@ -105,10 +143,17 @@ class ReadSwitchDocument(Document):
     """How a change is taken back."""
     read_back: str
     """What a reading is read from."""
+    hash: HashDocument | None
+    """What it hashes flows by; null where no adapter reads that of its platform, or it could not be read."""
 
     @classmethod
     def of(
-        cls, device: Device, capabilities: Capabilities, answer: Answer[Reading], expected: Watermark | None
+        cls,
+        device: Device,
+        capabilities: Capabilities,
+        answer: Answer[Reading],
+        expected: Watermark | None,
+        hashed: HashReading | None = None,
     ) -> Self:
         reading = answer.reading
         return cls.from_attributes(
@@ -127,6 +172,7 @@ class ReadSwitchDocument(Document):
             expected=watermark_document(expected),
             drifted=drifted(reading, expected, capabilities.units),
             units=units_text(capabilities.units),
+            hash=None if hashed is None else HashDocument.of(hashed, device.platform),
         )
 
 
@@ -231,6 +277,24 @@ class CapabilitiesDocument(Document):
         )
 
 
+class RoleTargetDocument(WatermarkDocument):
+    """The ports of one role on a switch, and their watermark."""
+
+    role: str
+    """The role, such as `leaf-up-400G`."""
+    ports: list[PortName]
+    """Its ports on this switch."""
+
+
+def role_targets(roles: Mapping[str, RoleTarget]) -> list[RoleTargetDocument]:
+    return [
+        RoleTargetDocument(
+            role=role, ports=list(target.ports), **WatermarkDocument.of(target.watermark).model_dump()
+        )
+        for role, target in sorted(roles.items())
+    ]
+
+
 class SwitchDocument(Document):
     """One switch: its adapter, what it runs, and the newest changes."""
 
@@ -256,8 +320,10 @@ class SwitchDocument(Document):
     """When it was last read; null before the first time."""
     set_to: WatermarkDocument | None
     """What was last set from here, or adopted; null where nothing was."""
+    set_by_role: list[RoleTargetDocument] = Field(default_factory=list)
+    """What ports of each role were last set to from here; empty where the switch was set as a whole."""
     drifted: bool
-    """Whether it has been read to run something other than `set_to`."""
+    """Whether it has been read to run something other than `set_to`, or `set_by_role`."""
     untuned: bool
     """Whether the units of its INT reports are unknown, so that no round sets it."""
     records: list[SwitchRecordDocument]
@@ -272,6 +338,7 @@ class SwitchDocument(Document):
         failure: SwitchError | None,
         *,
         set_to: Watermark | None,
+        set_by_role: Mapping[str, RoleTarget],
         drifted: bool,
         untuned: bool,
         records: Iterable[DryRunRecord],
@@ -289,6 +356,7 @@ class SwitchDocument(Document):
             differs=bool(queues),
             read_at=None if reading is None else timestamp(reading.read_ns),
             set_to=watermark_document(set_to),
+            set_by_role=role_targets(set_by_role),
             drifted=drifted,
             untuned=untuned,
             records=[

@@ -52,6 +52,8 @@ class RatesDocument(Document):
     """Packets dropped a second."""
     wred_drops_per_s: Figure
     """Of those, packets that WRED dropped."""
+    tx_bytes_per_s: Figure
+    """Bytes sent a second, headers included."""
 
 
 class QueueRatesDocument(RatesDocument):

@@ -68,7 +68,8 @@ class GainHistory:
         """Handles an event of a rollout; ``entry`` is its recommendation. Dry runs change nothing."""
         if not rollout.plan.written:
             return
-        predicted = None if entry is None else entry.gain_together if rollout.plan.nics else entry.gain
+        together = rollout.plan.nics or rollout.plan.by_role
+        predicted = None if entry is None else entry.gain_together if together else entry.gain
         back = rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         if rollout.phase is Phase.PROPOSED or (back and self._rollout == rollout.plan.id):
             self.stop()  # the running watermark changes

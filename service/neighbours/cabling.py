@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from service.adapter_check import Repeated
+from service.alarms.per_node import OnePerNode
 from service.neighbours.reader import Seen, read_neighbours
 from settings.sections import NeighbourSettings
 from switches.device import Device
-from telemetry.alarms import Finding, Subject
+from telemetry.alarms import Finding
 from telemetry.neighbours.cables import Difference
 from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.topology import Topology
@@ -53,29 +54,19 @@ class Cabling:
         self._assumed = assumed
         self._declared = declared
         self._wall_ns = wall_ns
-        self._sleep = sleep
         self._cabled: Cabled | None = None
-        self._told: frozenset[str] = frozenset()
-        self._stopping = threading.Event()
+        self._alarms = OnePerNode("cabling", devices, "is cabled as it is declared")
+        self._repeated = Repeated("LLDP neighbours", settings.every_s, sleep)
 
     async def run_forever(self) -> None:
         """Reads every ``every_s`` seconds, at once first; ends where there is nothing to read."""
-        if not self._settings.read or not self._devices:
-            return
-        try:
-            while True:
-                try:
-                    await self.read()
-                except Exception:
-                    _log.exception("reading LLDP neighbours failed; the next reading is tried")
-                await self._sleep(self._settings.every_s)
-        finally:
-            self._stopping.set()
+        if self._settings.read and self._devices:
+            await self._repeated.run(self.read)
 
     async def read(self) -> None:
         """One reading of all switches, and its comparison."""
         seen = await asyncio.to_thread(
-            read_neighbours, self._devices, at_once=self._settings.at_once, progress=self._go_on
+            read_neighbours, self._devices, at_once=self._settings.at_once, progress=self._repeated.go_on
         )
         self._cabled = await self._compared(self._wall_ns(), seen)
         for one in seen.values():
@@ -112,16 +103,4 @@ class Cabling:
             if one.kind not in _NO_FAULT:
                 switch = next((node for node in one.nodes if node in self._devices), _EVERYWHERE)
                 of[switch].append(one.sentence)
-        for switch, sentences in of.items():
-            more = f"; and {len(sentences) - 1} more on {switch}" if len(sentences) > 1 else ""
-            yield Finding(self._subject(switch), 1.0, sentences[0] + more)
-        for switch in self._told.difference(of):
-            yield Finding(self._subject(switch), 0.0, f"{switch} is cabled as it is declared")
-        self._told = frozenset(of)
-
-    def _subject(self, switch: str) -> Subject:
-        return Subject("cabling", switch, switch if switch in self._devices else None)
-
-    def _go_on(self, done: int, total: int) -> None:
-        if self._stopping.is_set():
-            raise InterruptedError("the service is stopping")
+        yield from self._alarms.findings(of)

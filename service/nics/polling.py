@@ -19,7 +19,7 @@ from service.nics.senders import Senders, senders_of
 from service.tuning.round import Ask
 from settings.sections import NicPollSettings
 from switches.errors import InventoryError, SwitchError
-from twin.dcqcn import DcqcnParams
+from twin.senders.dcqcn import DcqcnParams
 
 _log = logging.getLogger("ecntwin.nics")
 

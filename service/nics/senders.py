@@ -9,7 +9,7 @@ from typing import Literal
 from nics.base import NicReading, Reading, usual
 from nics.parameters import differing
 from service.documents.base import list_text
-from twin.dcqcn import DcqcnParams
+from twin.senders.dcqcn import DcqcnParams
 
 _NAMED = 3
 ENOUGH = 0.5

@@ -6,22 +6,28 @@ The runner knows members by name, and asks here. Another kind of member is anoth
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from nics.base import Reading as NicsReading
 from nics.base import StagedChange as NicsChange
-from rollout.plan import RolloutPlan, Target
+from rollout.plan import RoleTarget, RolloutPlan, Target
 from rollout.state import Change
 from service.fleet import Fleet, StillWanted
 from service.nics.polling import NicPolling
 from switches.base import Reading, StagedChange, SwitchAdapter
+from switches.by_role import ByRoleAdapter
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
+from switches.hashing.values import StagedHash
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 
 STEP_SLACK = 1e-6  # allows for rounding at exactly the limit
 
 MemberReading = Reading | NicsReading
+
+T = TypeVar("T")
 
 
 class Devices(Protocol):
@@ -64,33 +70,53 @@ class SwitchDevices:
 
     async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
         assert isinstance(target, Watermark)
-        change = await self._fleet.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
+        if name in plan.by_role:
+            own = self._own(name, plan)
+            marks = {role: one.watermark for role, one in plan.by_role[name].items()}
+            change = await self._step(name, plan, lambda _: own.stage_by_role(marks, target, plan.id), still)
+        else:
+            change = await self._step(name, plan, lambda adapter: adapter.stage(target, plan.id), still)
         if name in plan.written:
             _check_not_changed_elsewhere(change, self._fleet.set_to(name))
-            _check_step(change, plan.limits.max_step)
+            _check_roles_not_changed_elsewhere(change, self._fleet.set_watermarks.by_role(name))
+            for part in change.parts or (change,):
+                _check_step(part, plan.limits.max_step)
         return change
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         staged = _of_switch(change)
-        await self._fleet.step(staged.switch, lambda adapter: adapter.apply(staged), still=still)
+        await self._step(staged.switch, plan, lambda adapter: adapter.apply(staged), still)
 
     async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
         staged = _of_switch(change)
-        reading = await self._fleet.step(staged.switch, lambda adapter: adapter.verify(staged), still=still)
+        reading = await self._step(staged.switch, plan, lambda adapter: adapter.verify(staged), still)
         if self._fleet.writes(staged.switch):
             self._fleet.note(reading)
         return reading.usual or staged.after
 
     async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         staged = _of_switch(change)
-        await self._fleet.step(staged.switch, lambda adapter: _confirm(adapter, staged), still=still)
+        await self._step(staged.switch, plan, lambda adapter: _confirm(adapter, staged), still)
 
     async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         staged = _of_switch(change)
         if staged.switch in plan.written:
             self._fleet.set_watermarks.put(staged.switch, None)  # half of a change is no drift
-        await self._fleet.step(staged.switch, lambda adapter: adapter.rollback(staged), still=still)
+        await self._step(staged.switch, plan, lambda adapter: adapter.rollback(staged), still)
         await self._fleet.refresh([staged.switch], from_now=True)
+
+    def _own(self, name: str, plan: RolloutPlan) -> ByRoleAdapter:
+        ports = {role: target.ports for role, target in plan.by_role[name].items()}
+        return self._fleet.of_roles(name, ports)
+
+    async def _step(
+        self, name: str, plan: RolloutPlan, step: Callable[[SwitchAdapter], T], still: StillWanted
+    ) -> T:
+        """Runs a step on a switch, by its ports' roles where the plan sets them so."""
+        if name not in plan.by_role:
+            return await self._fleet.step(name, step, still=still)
+        own = self._own(name, plan)
+        return await self._fleet.step(name, lambda _: step(own), still=still)
 
 
 class HostDevices:
@@ -106,7 +132,7 @@ class HostDevices:
         return self._nics.writes(name)
 
     async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
-        assert not isinstance(target, Watermark)
+        assert not isinstance(target, Watermark | str)
         return await self._nics.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
@@ -131,8 +157,46 @@ class HostDevices:
             await self._nics.read(staged.host)
 
 
+class HashDevices:
+    """What switches hash by. That of a switch that is not written is read and staged, and nothing is set."""
+
+    noun = "switch"
+
+    def __init__(self, fleet: Fleet, at_once: int) -> None:
+        self._fleet = fleet
+        self.room = asyncio.Semaphore(at_once)
+
+    def writes(self, name: str) -> bool:
+        return self._fleet.writes(name)
+
+    async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change:
+        assert isinstance(target, str)
+        return await self._fleet.hash_step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
+
+    async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_hash(change)
+        if staged.switch in plan.written:
+            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.apply(staged), still=still)
+
+    async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
+        staged = _of_hash(change)
+        if staged.switch in plan.written:
+            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.verify(staged), still=still)
+        return None
+
+    async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        """No platform has a timer that takes it back."""
+
+    async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
+        staged = _of_hash(change)
+        if staged.switch in plan.written:
+            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.rollback(staged), still=still)
+
+
 def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
     """The error of a member that was set and now runs something else; None where it runs its change."""
+    if isinstance(change, StagedHash):
+        return None  # readings are of watermarks and NICs
     if isinstance(change, NicsChange):
         if not isinstance(reading, NicsReading) or change.made_in(reading):
             return None
@@ -153,6 +217,11 @@ def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
 
 def _of_switch(change: Change) -> StagedChange:
     assert isinstance(change, StagedChange)
+    return change
+
+
+def _of_hash(change: Change) -> StagedHash:
+    assert isinstance(change, StagedHash)
     return change
 
 
@@ -177,6 +246,14 @@ def _check_not_changed_elsewhere(change: StagedChange, wanted: Watermark | None)
             f"it must run what was last set from here ({wanted}); it was set elsewhere",
             f"look at /v1/switches/{change.switch}, and POST its /adopt if that is as it should be",
         )
+
+
+def _check_roles_not_changed_elsewhere(change: StagedChange, roles: Mapping[str, RoleTarget]) -> None:
+    """As the check of a switch, where it was last set by role; a queue without a port's name is not told."""
+    wanted = {port: target.watermark for target in roles.values() for port in target.ports}
+    for queue in change.before:
+        if queue.watermark != wanted.get(queue.port, queue.watermark):
+            _check_not_changed_elsewhere(replace(change, before=(queue,), parts=()), wanted[queue.port])
 
 
 def _check_step(change: StagedChange, max_step: float | None) -> None:

@@ -16,7 +16,7 @@ from rollout.state import Action, Event, RolloutState
 from service.rollouts.devices import MemberReading
 from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
-from service.tuning.together import NicPart
+from service.tuning.together import NicPart, RolePart
 from settings.model import RolloutSettings
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
@@ -72,15 +72,16 @@ async def plan_of(
     runs: Mapping[str, Watermark],
     written: Sequence[str],
     max_step: float,
-    nics: NicPart | None = None,
+    part: NicPart | RolePart | None = None,
 ) -> RolloutPlan:
     """The plan to set what ``entry`` staged on the switches of ``runs``, which maps each to what it runs now.
 
     No value moves by more than the factor ``max_step``: a switch that runs something far off is taken part of
-    the way. The canary is a leaf that is written, where there is one. With ``nics`` hosts are set too, and
-    switches get the watermark that goes with that.
+    the way. The canary is a leaf that is written, where there is one. With a ``part`` hosts are set too, or
+    ports by role, and switches get the watermark that goes with that.
     """
-    target = nics.change.watermark if nics else entry.staged or entry.watermark
+    nics = part if isinstance(part, NicPart) else None
+    target = part.change.watermark if part else entry.staged or entry.watermark
     first = set(written or runs)  # a canary that is not written would show nothing
     stages = stages_of(
         runs,
@@ -98,6 +99,7 @@ async def plan_of(
         limits=limits_of(settings, window_s=entry.window_s, max_step=max_step),
         written=(*written, *(nics.written if nics else ())),
         nics=nics.targets if nics else {},
+        by_role=part.targets if isinstance(part, RolePart) else {},
     )
     lately = {
         watched: await watcher.lately(watched)
@@ -108,19 +110,21 @@ async def plan_of(
         plan,
         before=before,
         predicted=tuple(
-            _predicted(figures, _ratio(entry, plan, nics, stage)) for stage, figures in enumerate(before)
+            _predicted(figures, _ratio(entry, plan, part, stage)) for stage, figures in enumerate(before)
         ),
     )
 
 
-def _ratio(entry: Entry, plan: RolloutPlan, nics: NicPart | None, stage: int) -> float | None:
+def _ratio(entry: Entry, plan: RolloutPlan, part: NicPart | RolePart | None, stage: int) -> float | None:
     """The mean queue predicted after a stage ÷ the one before the rollout; on the way the larger of both ends
     of a part of it.
     """
-    if nics is None:
+    if part is None:
         return entry.queue_ratio
-    first_part = any(name in plan.nics for name in plan.stages[stage]) == nics.change.nics_first
-    ends = [nics.change.queue_ratio_between, None if first_part else nics.change.queue_ratio]
+    if isinstance(part, RolePart):
+        return part.change.queue_ratio
+    first_part = any(name in plan.nics for name in plan.stages[stage]) == part.change.nics_first
+    ends = [part.change.queue_ratio_between, None if first_part else part.change.queue_ratio]
     return max((one for one in ends if one is not None), default=None)
 
 

@@ -26,6 +26,7 @@ from rollout.state import (
     Event,
     Failed,
     Frozen,
+    HashStaged,
     LeftAlone,
     Measured,
     MemberAction,
@@ -47,7 +48,14 @@ from rollout.state import (
 )
 from service.fleet import Fleet, OvertakenError, StillWanted
 from service.nics.polling import NicPolling
-from service.rollouts.devices import Devices, HostDevices, MemberReading, SwitchDevices, differing
+from service.rollouts.devices import (
+    Devices,
+    HashDevices,
+    HostDevices,
+    MemberReading,
+    SwitchDevices,
+    differing,
+)
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.watch import Watcher
@@ -55,6 +63,7 @@ from settings.errors import UnavailableError
 from store.journal import Journal
 from switches.base import StagedChange
 from switches.errors import BusyError, ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
+from switches.hashing.values import StagedHash
 
 STALLED_S = 5.0
 UNREAD = (
@@ -130,6 +139,7 @@ class Runner:
     def __post_init__(self) -> None:
         self._switches = SwitchDevices(self.fleet, self.at_once)
         self._hosts = HostDevices(self.nics, self.nic_at_once)
+        self._hashes = HashDevices(self.fleet, self.at_once)
 
     @property
     def freeze(self) -> Freeze:
@@ -184,6 +194,8 @@ class Runner:
         )
 
     def _devices(self, plan: RolloutPlan, member: str) -> Devices:
+        if member in plan.hashes:
+            return self._hashes
         return self._hosts if member in plan.nics else self._switches
 
     def was_read(self, rollout: Rollout, member: str, reading: MemberReading) -> None:
@@ -355,6 +367,8 @@ class Runner:
                 change = await devices.stage(name, target, plan, still)
                 if isinstance(change, StagedChange):
                     return Staged(at_s=self.clock.now_s(), switch=name, change=change)
+                if isinstance(change, StagedHash):
+                    return HashStaged(at_s=self.clock.now_s(), switch=name, change=change)
                 return StagedNics(at_s=self.clock.now_s(), switch=name, change=change)
             case Apply(change=change):
                 await devices.apply(change, plan, still)

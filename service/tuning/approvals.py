@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from rollout.plan import RolloutPlan
 from rollout.state import Phase, RolloutState
@@ -18,7 +19,7 @@ from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
 from service.tuning.recommendations import RecommendationStore, SavedRounds
-from service.tuning.together import NicPart
+from service.tuning.together import NicPart, RolePart
 from service.tuning.validity import ANYTHING, Expected, Validity
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings
@@ -30,6 +31,9 @@ LONGEST_HOLD_S = 86_400.0
 ANSWER_WITHIN_S = 1.0
 POLICY = "policy (rollout.auto)"
 POLICY_CALLER = Caller(POLICY, frozenset(), "local")
+
+Beside = Literal["nic", "roles"] | None
+"""What is set beside one watermark for all ports."""
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -71,13 +75,13 @@ class Approvals:
     events: Broadcaster
 
     async def approve(
-        self, recommendation_id: str, by: str, expected: Expected = ANYTHING, *, nics: bool = False
+        self, recommendation_id: str, by: str, expected: Expected = ANYTHING, *, beside: Beside = None
     ) -> Entry:
         """Starts the rollout of a pending recommendation; returns once it has ended, or after a second.
 
-        With ``nics`` its joint change is set, on hosts too. Its switches are read first. Raises what
-        ``Validity.check`` does, in a dry run too. A critical alarm on its switches becomes a ``caution``, but
-        stops no person.
+        With something ``beside`` the watermark its joint change is set. Its switches are read first. Raises
+        what ``Validity.check`` does, in a dry run too. A critical alarm on its switches becomes a
+        ``caution``, but stops no person.
         """
         entry = self._undecided(recommendation_id)
         self.rollouts.check_journal_read()
@@ -86,7 +90,7 @@ class Approvals:
         try:
             all_read = await self.fleet.refresh(entry.switches, from_now=True)
             entry = self.store.pending(recommendation_id)  # it may be superseded by now
-            part = self._checked(entry, expected, nics)
+            part = self._checked(entry, expected, beside)
             if not all_read:
                 raise ConflictError(
                     f"recommendation {entry.id!r}",
@@ -96,10 +100,10 @@ class Approvals:
                 )
             plan = await self._plan(entry, part)
             entry = self.store.pending(recommendation_id)
-            now = self._checked(entry, expected, nics)  # its state may have changed meanwhile
+            now = self._checked(entry, expected, beside)  # its state may have changed meanwhile
             if (now and now.change) != (part and part.change):
                 raise ConflictError(
-                    f"recommendation {entry.id!r} with NICs",
+                    f"recommendation {entry.id!r} with more than its watermark",
                     None,
                     "a round that has just ended found other values",
                     "read it again, and decide on what it says now",
@@ -117,17 +121,19 @@ class Approvals:
         await self.rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return self._published(self.store.get(entry.id))
 
-    def _checked(self, entry: Entry, expected: Expected, nics: bool) -> NicPart | None:
-        """Raises what ``approve`` does; returns what it sets of hosts."""
+    def _checked(self, entry: Entry, expected: Expected, beside: Beside) -> NicPart | RolePart | None:
+        """Raises what ``approve`` does; returns what it sets beside one watermark for all ports."""
         self.validity.check(entry, expected)
-        if nics:
+        if beside == "roles":
+            return self.validity.check_roles(entry, expected)
+        if beside == "nic":
             return self.validity.joint.part(self.validity.check_nics(entry, expected))
         if not entry.changes:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
                 None,
-                "it leaves the watermark as it is, unless NICs are set with it",
-                "approve it with NICs (parts, --with-nics), or reject it",
+                "it leaves the watermark as it is, unless NICs or roles are set with it",
+                "approve it with these (parts, --with-nics, --with-roles), or reject it",
             )
         return None
 
@@ -201,7 +207,7 @@ class Approvals:
             raise ConflictError(f"recommendation {entry.id!r}", None, "it is being decided", remedy)
         return entry
 
-    async def _plan(self, entry: Entry, nics: NicPart | None) -> RolloutPlan:
+    async def _plan(self, entry: Entry, part: NicPart | RolePart | None) -> RolloutPlan:
         rollout_id, number = entry.id, 1
         while self.rollouts.knows(rollout_id):
             number += 1
@@ -214,5 +220,5 @@ class Approvals:
             runs={name: self.fleet.runs(name) for name in entry.switches},
             written=[name for name in entry.switches if self.fleet.writes(name)],
             max_step=self.settings.tuning.max_step or math.inf,
-            nics=nics,
+            part=part,
         )

@@ -17,9 +17,9 @@ from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from service.tuning.together import Together
 from switches.base import StagedChange
-from twin.dcqcn import DcqcnParams
 from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import Recommendation
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "expired", "rolled_back"]
@@ -99,7 +99,8 @@ class Entry:
 
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
-    ``rollout`` that were read to run the change, ``sets`` what it sets: ``watermark``, and ``nic`` or not.
+    ``rollout`` that were read to run the change, ``sets`` what it sets: ``watermark``, and ``nic`` or
+    ``roles`` beside it.
     ``expired`` says why it ceased to be good, unasked.
     """
 
@@ -151,7 +152,7 @@ class Entry:
         ``hosts``: there are NICs to set, so that a joint change is one to decide on.
         """
         answer = result.recommendation
-        together = None if answer.co_tuning is None else Together.of(answer.co_tuning)
+        together = None if answer.co_tuning is None else Together.of(answer.co_tuning, result.scenario)
         return cls(
             id=entry_id,
             created_ns=created_ns,
@@ -212,14 +213,17 @@ class Entry:
             if isinstance(one.change, StagedChange) and one.progress in (Progress.VERIFIED, Progress.SET)
         )
         status: Decision = "rolled_back" if back else self.status
-        sets = ("watermark", "nic") if rollout.plan.nics else ("watermark",)
+        beside = ("nic",) if rollout.plan.nics else ("roles",) if rollout.plan.by_role else ()
+        sets = ("watermark", *beside)
         return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed, sets=sets)
 
 
 def to_decide(answer: Recommendation, *, hosts: bool) -> bool:
-    """Whether a round's answer is one to decide on: a watermark, or with ``hosts`` NICs beside it."""
-    found = answer.co_tuning
-    return answer.changes or (hosts and found is not None and Together.of(found).settable)
+    """Whether a round's answer is one to decide on: a watermark, ports by role, or with ``hosts`` NICs."""
+    if answer.changes or answer.co_tuning is None:
+        return answer.changes
+    found = Together.of(answer.co_tuning)
+    return found.settable_by_role or (hosts and found.settable)
 
 
 def queue_ratio(new_bytes: float | None, old_bytes: float | None) -> float | None:

@@ -191,6 +191,7 @@ class TuningLoop:
                     progress=self._progress(loop),
                     moments=self.moments,
                     standing=standing,
+                    by_role=self.fleet.by_role,
                 ),
             )
             if result.recommendation.verdict.kind is not VerdictKind.UNCALIBRATED:

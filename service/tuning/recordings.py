@@ -20,9 +20,9 @@ from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated
-from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.scenario_file import dcqcn_from_json, monitored_ports
+from twin.senders.dcqcn import PRESETS, DcqcnParams, preset
 from twin.units import BYTES, SHARE, quantity
 from twin.watermark import Watermark
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -18,7 +18,6 @@ from telemetry.topology import Topology
 from twin.arrivals.calibrate import Calibrated, calibrated
 from twin.arrivals.chains import MOST_WAITING, Pair, chains_of, waiting_share
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
-from twin.dcqcn import DcqcnParams
 from twin.paths.advice import advise
 from twin.paths.result import PathAdvice
 from twin.scenario import FabricSizes, Scenario
@@ -28,17 +27,21 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
+from twin.senders.dcqcn import DcqcnParams
+from twin.senders.rtt import RttSender
 from twin.units import duration_text, percent_text
-from twin.watermark import Watermark
+from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
+NOT_BY_ROLE = "fluid"  # the engine with one watermark for all ports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
     """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen; ``monitored``
-    indexes the topology's ports whose queues are pooled, None: the bottlenecks seen.
+    indexes the topology's ports whose queues are pooled, None: the bottlenecks seen. ``senders``: hosts, of
+    any fabric, that do not run ``dcqcn``.
     """
 
     dcqcn: DcqcnParams
@@ -47,6 +50,10 @@ class Fabric:
     buffer_bytes: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = FabricSizes.buffer_bytes
     pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
     monitored: tuple[int, ...] | None = None
+    senders: Mapping[str, RttSender] = field(default_factory=dict)
+
+    def senders_of(self, topology: Topology) -> Mapping[str, RttSender]:
+        return {host.name: self.senders[host.name] for host in topology.hosts if host.name in self.senders}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +61,8 @@ class Ask:
     """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent).
 
     ``residual_limit``: the factor, either way, between predicted and measured queue beyond which nothing is
-    recommended. ``notes`` are said with the recommendation.
+    recommended. ``notes`` are said with the recommendation. ``hash_settings``: by switch, what hashes its
+    flows anew in the words of its platform.
     """
 
     fabric: Fabric
@@ -64,6 +72,7 @@ class Ask:
     version: str
     residual_limit: float = RESIDUAL_LIMIT
     notes: tuple[str, ...] = ()
+    hash_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,11 @@ class IncumbentOf(Protocol):
         """The watermark that most of these switches run."""
 
 
+class RunsByRole(Protocol):
+    def __call__(self, ports: Iterable[tuple[str, str, str]], /) -> Mapping[str, Watermark]:
+        """What ports, given as switch, port and role, run by role; empty where ports of one role differ."""
+
+
 class Standing(Protocol):
     """A recommendation that stays unless another answer is surely better."""
 
@@ -144,11 +158,13 @@ def run_round(
     progress: Callable[[Progress], None] | None = None,
     moments: Moments | None = None,
     standing: Standing | None = None,
+    by_role: RunsByRole | None = None,
 ) -> RoundResult:
     """Runs a round on ``state``; ``standing`` is the recommendation now in force, if there is one.
 
     ``moments`` are other moments of this traffic to judge on as well; None: the window's alone. Predictions
-    are for one watermark on all switches tuned; where they run several, as during a rollout, notes say so.
+    are for one watermark on all switches tuned; what runs is predicted by port role where ports of a role run
+    the same (``by_role``). Where that is not so, as during a rollout, notes say so.
 
     Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
@@ -166,15 +182,26 @@ def run_round(
         if progress is not None:
             progress(step)
 
-    tuned = switches_of(scenario_of(state, ask.fabric))
+    first = scenario_of(state, ask.fabric)
+    tuned = switches_of(first)
     running = incumbent(tuned)
-    mixed = _mixed_note(tuned, running, incumbent)
+    exceptions = () if by_role is None else by_role_of(first, running, by_role)
+    search = ask.search
+    mixed: tuple[str, ...] = ()
+    if exceptions and NOT_BY_ROLE in (search.engine, search.second_engine):
+        mixed = (_one_for_all_note(exceptions, running),)
+        exceptions = ()
+    elif exceptions:
+        search = replace(search, max_parts=1)  # a part lacks ports, which make a port's role
+    else:
+        mixed = _mixed_note(tuned, running, incumbent)
+    runs = RoleWatermarks.of(running, dict(exceptions))
     waiting = waiting_share(state.arrivals, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
     found = rebuilt(
         state,
         ask.fabric,
-        running,
+        runs,
         replay_s=extent.length_s,
         budget_s=ask.search.budget_s,
         limit=ask.residual_limit,
@@ -185,27 +212,30 @@ def run_round(
         if moments is None or found.failure is not None
         else moments.to_judge(found.scenario, extent, state)
     )
-    newest, *earlier = (_with_senders(one, ask.fabric.dcqcn) for one in judged.moments)
+    senders = ask.fabric.dcqcn, ask.fabric.senders_of(state.topology)
+    newest, *earlier = (_with_senders(one, *senders) for one in judged.moments)
     problem = TuningProblem(
         scenario=newest,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
         earlier=tuple(earlier),
-        long=tuple(_with_senders(one, ask.fabric.dcqcn) for one in judged.long),
+        long=tuple(_with_senders(one, *senders) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
+        by_role=exceptions,
         notes=(*found.notes, *_waiting_note(waiting), *mixed, *ask.notes),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
-    search = ask.search
     if found.failure is not None:  # only the incumbent's figures are needed: nothing else will be recommended
-        search = replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
+        search = search.for_the_incumbent_alone()
     enter("propose")
     answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
     paths = None
     if "path" in ask.search.what:
         like = found.scenario if found.failure is None else None
-        paths = advise(state, like, running, ask.search, seed=ask.seed, workers=workers, progress=report)
+        paths = advise(state, like, runs, ask.search, seed=ask.seed, workers=workers, progress=report)
+        fixes = (one.with_setting(ask.hash_settings.get(one.collision.switch)) for one in paths.fixes)
+        paths = replace(paths, fixes=tuple(fixes))
     predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
     measured = found.measured_bytes
     if measured is None:
@@ -227,9 +257,23 @@ def run_round(
     )
 
 
-def _with_senders(scenario: Scenario, dcqcn: DcqcnParams) -> Scenario:
+def _with_senders(scenario: Scenario, dcqcn: DcqcnParams, senders: Mapping[str, RttSender]) -> Scenario:
     """A moment that was kept may be of before the senders changed."""
-    return scenario if scenario.dcqcn == dcqcn else replace(scenario, dcqcn=dcqcn)
+    same = scenario.dcqcn == dcqcn and scenario.senders == senders
+    return scenario if same else replace(scenario, dcqcn=dcqcn, senders=senders)
+
+
+def by_role_of(
+    scenario: Scenario, running: Watermark, by_role: RunsByRole
+) -> tuple[tuple[str, Watermark], ...]:
+    """The roles of the tuned switches whose ports run another watermark than ``running``, sorted."""
+    switches = set(switches_of(scenario))
+    ports = [
+        (port.node, port.port, role)
+        for port, role in zip(scenario.ports, scenario.port_roles, strict=True)
+        if port.port is not None and role is not None and port.node in switches
+    ]
+    return RoleWatermarks.of(running, by_role(ports)).exceptions
 
 
 def _mixed_note(switches: Collection[str], running: Watermark, incumbent: IncumbentOf) -> tuple[str, ...]:
@@ -239,6 +283,14 @@ def _mixed_note(switches: Collection[str], running: Watermark, incumbent: Incumb
     return (
         f"{len(others)} of {len(switches)} switches run something else than {watermark_text(running)}, but "
         "the twin takes all to run that, and is surer once they do.",
+    )
+
+
+def _one_for_all_note(exceptions: Sequence[tuple[str, Watermark]], running: Watermark) -> str:
+    roles = " and ".join(role for role, _ in exceptions)
+    return (
+        f"Ports of {roles} run something else than {watermark_text(running)}, but the engine {NOT_BY_ROLE} "
+        "takes all to run that."
     )
 
 
@@ -266,7 +318,7 @@ def scenario_of(
     ``begin_s``: begins then instead, in seconds after the window's start. Large messages of the ``chains``
     wait for one another. Raises ``ScenarioError`` without traffic to replay.
     """
-    return scenario_from_state(
+    found = scenario_from_state(
         state,
         fabric.dcqcn,
         mtu_payload_bytes=_payload_bytes(state, fabric),
@@ -277,12 +329,13 @@ def scenario_of(
         begin_s=replayed_from_s(state, replay_s) if begin_s is None else begin_s,
         chains=chains,
     )
+    return replace(found, senders=fabric.senders_of(state.topology)) if fabric.senders else found
 
 
 def rebuilt(
     state: NetworkState,
     fabric: Fabric,
-    incumbent: Watermark | None,
+    incumbent: Setting | None,
     *,
     replay_s: float | None = None,
     budget_s: float = math.inf,
@@ -302,14 +355,21 @@ def rebuilt(
     if short:
         begin_s = state.duration_s - most_s
     chains = chains_of(state.arrivals, state.topology.nic_bytes_per_s)
+    unmodelled = not fabric.senders_of(state.topology).keys().isdisjoint(state.arrivals.src_host)
     found = calibrated(
         state,
-        incumbent,
+        None if unmodelled else incumbent,
         lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s, chains=chains), goes_on=live),
         since_s=begin_s,
         packet_bytes=packet_bytes,
         limit=limit,
     )
+    if unmodelled and incumbent is not None:
+        why = (
+            f"{found.scenario.sending_text} act on round-trip times. What reports leave open is fitted by an "
+            "engine that models DCQCN alone; ecntwin tune takes a scenario of such a fleet."
+        )
+        found = replace(found, failure=why)
     return replace(found, notes=(*found.notes, _short_note(most_s, budget_s))) if short else found
 
 

@@ -1,22 +1,27 @@
-"""A change of NICs together with the watermark: what an approval needs of it, and whether it may be set."""
+"""A change of NICs, or by port role, with the watermark: what an approval needs of it, and whether it may be
+set.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from nics.parameters import Values, differing, values_changed
-from rollout.plan import host_stages_of
+from rollout.plan import RoleTarget, host_stages_of
 from service.documents.base import list_text
 from service.fleet import Fleet
 from service.nics.polling import NicPolling
 from settings.model import RolloutSettings
-from twin.dcqcn import DcqcnParams
+from switches.errors import SwitchError
+from twin.scenario import Scenario
 from twin.search.explain import watermark_text
 from twin.search.push_gate import within_step
 from twin.search.recommendation import CoTuning
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 _NAMED = 4
@@ -24,8 +29,9 @@ _NAMED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """A round's joint change. ``connectx`` are the values that NICs get, ``senders`` what they ran;
-    ``roles``: it has thresholds by port role too. ``nics_first``: on the way there, NICs without the
+    """A round's joint change. ``connectx`` are the values that NICs get, ``senders`` what they ran.
+    ``by_role`` are roles whose ports get another watermark than most, ``ports`` those of each role by switch.
+    ``nics_first``: on the way there, NICs without the
     watermark are predicted to gain more than the watermark without them.
 
     ``queue_ratio`` is the mean queue predicted ÷ that of now once all is set, ``queue_ratio_between`` once
@@ -36,15 +42,17 @@ class Together:
     watermark: Watermark
     connectx: Mapping[str, int]
     senders: DcqcnParams
-    roles: bool
     nics_first: bool
     gain: float
     gain_error: float | None
     queue_ratio: float | None
     queue_ratio_between: float | None
+    by_role: Mapping[str, Watermark] = field(default_factory=dict)
+    ports: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: CoTuning) -> Self:
+    def of(cls, found: CoTuning, scenario: Scenario | None = None) -> Self:
+        """``scenario`` has the ports whose roles count."""
         marks, others = found.watermark_first, found.others_first
         nics_first = marks is None or others is None or others.gain >= marks.gain
         between = others if nics_first else marks
@@ -53,18 +61,52 @@ class Together:
             watermark=found.watermark,
             connectx=dict(values_changed(found.senders_now, found.senders)),
             senders=found.senders_now,
-            roles=bool(found.by_role),
             nics_first=nics_first,
             gain=found.gain,
             gain_error=found.gain_error if math.isfinite(found.gain_error) else None,
             queue_ratio=found.queue_ratio,
             queue_ratio_between=found.queue_ratio if between is None else between.queue_ratio,
+            by_role=dict(found.by_role),
+            ports=ports_by_role(scenario) if found.by_role and scenario is not None else {},
         )
 
     @property
     def settable(self) -> bool:
-        """Whether it is a change that an approval can set, if hosts allow it."""
-        return self.recommended and bool(self.connectx) and not self.roles
+        """Whether it is a change of NICs that an approval can set, if hosts allow it."""
+        return self.recommended and bool(self.connectx) and not self.by_role
+
+    @property
+    def settable_by_role(self) -> bool:
+        """Whether it is a change by port role that an approval can set, if switches allow it."""
+        return self.recommended and bool(self.by_role) and not self.connectx
+
+    def targets(self, switch: str) -> Mapping[str, RoleTarget]:
+        """What the ports of each role on a switch get; empty where all get the same."""
+        targets = {
+            role: RoleTarget(names, self.by_role.get(role, self.watermark))
+            for role, names in self.ports.get(switch, {}).items()
+        }
+        return targets if any(one.watermark != self.watermark for one in targets.values()) else {}
+
+
+def ports_by_role(scenario: Scenario) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The ports of each role, by switch."""
+    found: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for port, role in zip(scenario.ports, scenario.port_roles, strict=True):
+        if port.port is not None and role is not None:
+            found[port.node][role].append(port.port)
+    return {
+        name: {role: tuple(sorted(ports)) for role, ports in sorted(roles.items())}
+        for name, roles in found.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolePart:
+    """A change by port role, and the ``targets`` of the switches where roles differ."""
+
+    change: Together
+    targets: Mapping[str, Mapping[str, RoleTarget]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +132,8 @@ class Refusal:
 
 @dataclass(kw_only=True)
 class JointChanges:
-    """Whether NICs may be set with a recommendation now, and on which hosts. ``max_step`` is the factor by
-    which a watermark may move. For one event loop.
+    """Whether NICs, or ports by role, may be set with a recommendation now, and on which hosts or ports.
+    ``max_step`` is the factor by which a watermark may move. For one event loop.
     """
 
     nics: NicPolling
@@ -120,9 +162,9 @@ class JointChanges:
             return Refusal("its round did not look for a change of NICs", "approve the watermark alone")
         if not change.recommended:
             return Refusal("its joint change is not sure enough to recommend", "approve the watermark alone")
-        if change.roles:
-            rule = "its joint change has thresholds by port role, which nothing sets yet"
-            return Refusal(rule, "approve the watermark alone, or tune without roles (tuning.what)")
+        if change.by_role:
+            rule = "its joint change has thresholds by port role too, which are not set together with NICs"
+            return Refusal(rule, "approve the watermark alone, or tune without one of them (tuning.what)")
         if not change.connectx:
             return Refusal("its joint change leaves NICs as they are", "approve the watermark alone")
         hosts = self._hosts()
@@ -131,6 +173,36 @@ class JointChanges:
                 "the inventory has no hosts whose NICs are set", "add them: hosts of push.inventory"
             )
         return self._of_nics(change) or self._of_switches(change, hosts, switches) or change
+
+    def by_role(self, change: Together | None, switches: Mapping[str, Watermark]) -> RolePart | Refusal:
+        """The change by port role if it may be set now, on these switches, each with what it runs."""
+        if change is None or not change.by_role:
+            rule = "its round found no thresholds by port role"
+            return Refusal(rule, "approve the watermark alone; tuning.what with roles looks for them")
+        if not change.recommended:
+            rule = "its thresholds by port role are not sure enough to recommend"
+            return Refusal(rule, "approve the watermark alone")
+        if change.connectx:
+            rule = "its joint change has values of NICs too, which are not set together with roles"
+            return Refusal(rule, "approve the watermark alone, or tune without one of them (tuning.what)")
+        targets = {name: found for name in switches if (found := change.targets(name))}
+        if not targets:
+            return Refusal("none of its switches has ports of these roles", "approve the watermark alone")
+        for name, runs in switches.items():
+            try:
+                if name in targets:
+                    ports = {role: one.ports for role, one in targets[name].items()}
+                    self.fleet.of_roles(name, ports)
+            except SwitchError as error:
+                return Refusal(str(error).rstrip("."), "approve the watermark alone")
+            wanted = (
+                {one.watermark for one in targets[name].values()} if name in targets else {change.watermark}
+            )
+            now = {runs, *(mark for mark in self.fleet.queues_of(name).values() if mark is not None)}
+            if any(within_step(one, to, self.max_step) != to for one in now for to in wanted):
+                rule = f"{name} would get a step towards its thresholds only, which was not predicted"
+                return Refusal(rule, "raise tuning.max_step, or approve the watermark alone")
+        return RolePart(change=change, targets=targets)
 
     def _hosts(self) -> list[str]:
         return [name for name in self.nics.hosts if self.nics.settable(name)]

@@ -26,11 +26,11 @@ from service.rollouts.manager import Rollouts
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
-from service.tuning.together import JointChanges, Refusal, Together
+from service.tuning.together import JointChanges, Refusal, RolePart, Together
 from settings.errors import ConflictError, PreconditionFailedError, PreconditionRequiredError
 from twin.search.explain import watermark_text
 from twin.units import duration_text
-from twin.watermark import Watermark
+from twin.watermark import RoleWatermarks, Watermark
 
 REVIEW_EVERY_S = 1.0
 _NAMED = 4
@@ -50,12 +50,13 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags, and the values of NICs
-    with the watermark that goes with them; None: not given.
+    or thresholds ``by_role`` with the watermark that goes with them; None: not given.
     """
 
     incumbent: Watermark | None = None
     if_match: str | None = None
     together: tuple[Watermark, Mapping[str, int]] | None = None
+    by_role: Mapping[str, Watermark] | None = None
 
     @property
     def told(self) -> bool:
@@ -164,6 +165,26 @@ class Validity:
             )
         return found
 
+    def check_roles(self, entry: Entry, expected: Expected = ANYTHING) -> RolePart:
+        """As ``check_nics``, of a change by port role."""
+        found, where = self._by_role(entry), f"recommendation {entry.id!r} by port role"
+        if isinstance(found, Refusal):
+            raise ConflictError(where, None, found.rule, found.remedy)
+        change = found.change
+        mark = None if expected.together is None else expected.together[0]
+        if mark not in (None, change.watermark) or expected.by_role not in (None, change.by_role):
+            raise ConflictError(
+                where,
+                None,
+                f"a later round behind it found {RoleWatermarks.of(change.watermark, change.by_role)}",
+                "read it again, and decide on what it says now",
+            )
+        return found
+
+    def _by_role(self, entry: Entry) -> RolePart | Refusal:
+        runs = {name: self.fleet.runs(name) for name in entry.switches}
+        return self.joint.by_role(entry.together, runs)
+
     def _joint(self, entry: Entry) -> Together | Refusal:
         return self.joint.of(entry.together, {name: self.fleet.runs(name) for name in entry.switches})
 
@@ -193,6 +214,7 @@ class Validity:
         pending = entry.status == "pending"
         cooling = self._cooling() if pending else None
         joint = self._joint(entry) if pending and entry.together is not None else None
+        roles = self._by_role(entry) if pending and entry.together and entry.together.by_role else None
         return recommendation_document(
             entry,
             candidates=candidates,
@@ -205,6 +227,7 @@ class Validity:
                 for block in self.blocks(entry)
             ],
             nics_refused=f"{joint.rule}; {joint.remedy}" if isinstance(joint, Refusal) else None,
+            roles_refused=f"{roles.rule}; {roles.remedy}" if isinstance(roles, Refusal) else None,
         )
 
     def _outdated(self, entry: Entry) -> str | None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import httpx
 import msgspec
 
-from switches.adapter import check_undo_allowed, name_of, policies_of
+from switches.adapter import name_of, policies_of
 from switches.base import Capabilities, StagedChange
-from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
+from switches.cli.eos_lossless import COMMANDS, eos_ports
+from switches.cli.policies import Line, Policies, Section
+from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below, sections
 from switches.device import Device, options_of
 from switches.errors import (
     AccessError,
@@ -26,6 +29,7 @@ from switches.errors import (
     RefusedError,
     unreadable,
 )
+from switches.lossless import LosslessReading
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"not authori[sz]ed|authori[sz]ation denied|permission denied|privilege", re.IGNORECASE)
@@ -116,6 +120,7 @@ _SHOWN = (
     "show running-config section tx-queue",
 )
 _UNIT = r"(segments|bytes|kbytes|mbytes|milliseconds)"
+_BARE = re.compile(r"(?:uc-|mc-)?tx-queue \d+")  # the section of a queue, of which nothing is set
 _GRAMMAR = Grammar(
     starts="random-detect ecn minimum-threshold ",
     line=re.compile(
@@ -164,12 +169,18 @@ class EosAdapter(WredLineAdapter):
             dead_man=True,
             undo="the commit is aborted, or the old lines are written in a new session",
             read_back="the running configuration",
+            one_for_all="",
         )
 
-    def _make(self, change: StagedChange, spots: list[Spot]) -> None:
+    def read_lossless(self) -> LosslessReading:
+        running = sections(self._session.text(COMMANDS))
+        ports = eos_ports(running, partial(self._spot, ()), self._device.wants)
+        return LosslessReading(self.switch, self._clock_ns(), ports)
+
+    def _make(self, change: StagedChange, found: Found) -> None:
         if self._discard(change):
-            spots = self._spots()
-        self._commit(change, self._lines_of(change, spots), self._timer())
+            found = self._found()
+        self._commit(change, self._lines_of(change, found), self._timer())
 
     def confirm(self, change: StagedChange) -> None:
         waiting = self._ours(change, self._session.sessions()).waiting
@@ -187,11 +198,9 @@ class EosAdapter(WredLineAdapter):
             self._session.run([f"configure session {sessions.waiting} commit"])
         else:
             self._discard(change)
-        spots = self._spots()
-        now = self._now(spots)
-        if not change.undone_in(now):
-            check_undo_allowed(change, now, self._device.where)
-            self._commit(change, undoing(change, spots, self._device.where), "commit")
+        lines = self._undoing(change, self._found())
+        if lines:
+            self._commit(change, lines, "commit")
             self._check_undone(change)
         if self._options.save:
             self._session.run(["copy running-config startup-config"])
@@ -199,14 +208,14 @@ class EosAdapter(WredLineAdapter):
     def close(self) -> None:
         self._session.close()
 
-    def _spots(self) -> list[Spot]:
+    def _found(self) -> Found:
         running = sections(self._session.text(_SHOWN))
         profiles = dict(below(running, "qos profile "))
         interfaces = dict(below(running, "interface "))
         own = [
             found
             for port, inner in interfaces.items()
-            if self._options.profile is None and self._device.wants(port)
+            if (self._options.profile is None or self._device.role is not None) and self._device.wants(port)
             for found in self._queues(f"interface {port}", port, inner)
             if found.line is not None
         ]
@@ -216,6 +225,31 @@ class EosAdapter(WredLineAdapter):
             for name, _ in below(inner, "service-profile ")
             if name in profiles
         ]
+        policies = Policies(
+            heading="qos profile ",
+            binding="service-profile ",
+            named=profiles,
+            bound=dict(applied),
+        )
+        if self._device.role is not None:
+            return self._of_role(policies, own)
+        return Found(self._spots(profiles, applied, own), policies)
+
+    def _of_role(self, policies: Policies, own: Sequence[Spot]) -> Found:
+        """Queues with a line on their interface are set there; those of other ports in their profiles."""
+        found = self._by_port(policies)
+        on_port = {(one.place, one.queue): one for one in own}
+        both = [one for one in found.spots if one.line is not None and (one.place, one.queue) in on_port]
+        if both:
+            where = f"{self._device.where} {both[0].place} queue {both[0].queue}"
+            received = f"a line on the interface and one in qos profile {both[0].policy}"
+            remedy = "take one of them out by hand once"
+            raise CapabilityError(where, received, "a port of a role has its watermark in one place", remedy)
+        return Found([on_port.get((one.place, one.queue), one) for one in found.spots], policies)
+
+    def _spots(
+        self, profiles: Mapping[str, Section], applied: Sequence[tuple[str, str]], own: list[Spot]
+    ) -> list[Spot]:
         if own and not any(self._device.wants(port) for port, _ in applied):
             return own
         named = policies_of(self._device, applied, self._options.profile, "qos profile")
@@ -233,10 +267,10 @@ class EosAdapter(WredLineAdapter):
             )
         return [*shared, *own]
 
-    def _queues(self, line: str, place: str, section: Section) -> Iterable[Spot]:
+    def _queues(self, heading: str, place: str, section: Section) -> Iterable[Spot]:
         for queue in self._device.queues:
             for word in ("uc-tx-queue", "tx-queue"):
-                path = (line, f"{word} {queue}")
+                path = (heading, f"{word} {queue}")
                 if path[1] in section:
                     yield self._spot(path, place, queue, section[path[1]])
 
@@ -245,9 +279,7 @@ class EosAdapter(WredLineAdapter):
         hours, minutes = divmod(minutes, 60)
         return f"commit timer {hours:02}:{minutes:02}:{seconds:02}"
 
-    def _commit(
-        self, change: StagedChange, lines: Sequence[tuple[tuple[str, ...], str]], commit: str
-    ) -> None:
+    def _commit(self, change: StagedChange, lines: Sequence[Line], commit: str) -> None:
         """Writes the lines in a new session: an existing one would restore its copy of the configuration."""
         sessions = self._session.sessions()
         if sessions.waiting is not None:
@@ -258,7 +290,8 @@ class EosAdapter(WredLineAdapter):
         name = self._free(change, sessions)
         commands = [f"configure session {name}"]
         for path, line in lines:
-            commands += [*path, line, *("exit" for _ in path)]
+            if _BARE.fullmatch(line) is None:
+                commands += [*path, line, *("exit" for _ in path)]
         try:
             self._session.run([*commands, commit])
         except RefusedError:

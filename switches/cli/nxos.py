@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 import msgspec
 
-from switches.adapter import check_undo_allowed, name_of, policies_of
+from switches.adapter import name_of, policies_of
 from switches.base import Capabilities, StagedChange
-from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
+from switches.cli.policies import Line, Policies, Section
+from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below, sections
 from switches.device import Device, options_of
 from switches.errors import AccessError, CapabilityError, RefusedError, unreadable
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
@@ -92,6 +93,9 @@ class NxapiSession:
 
 
 _EVERY_PORT = "system qos"
+_HEADING = "policy-map type queuing "
+_PORT = re.compile(r"Ethernet\d+(/\d+)+|port-channel\d+")
+_BINDING = "service-policy type queuing output "
 _UNIT = r"(packets|bytes|kbytes|mbytes|ms|us)"
 _GRAMMAR = Grammar(
     starts="random-detect ",
@@ -138,31 +142,30 @@ class NxosAdapter(WredLineAdapter):
             atomic=False,
             undo="the old lines are written again; until it is confirmed, a checkpoint is there for a person",
             read_back="the running configuration",
+            one_for_all="",
         )
 
-    def _make(self, change: StagedChange, spots: list[Spot]) -> None:
+    def _make(self, change: StagedChange, found: Found) -> None:
         name = name_of(change.id)
         if self._options.checkpoint and not self._session.has_checkpoint(name):
             self._session.show(f"checkpoint {name}")
-        self._write(self._lines_of(change, spots))
+        self._write(self._lines_of(change, found))
 
     def confirm(self, change: StagedChange) -> None:
         self._end(change)
 
     def rollback(self, change: StagedChange) -> None:
-        spots = self._spots()
-        now = self._now(spots)
-        if not change.undone_in(now):
-            check_undo_allowed(change, now, self._device.where)
+        lines = self._undoing(change, self._found())
+        if lines:
             # The checkpoint is not used: it would also revert what others have configured since.
-            self._write(undoing(change, spots, self._device.where))
+            self._write(lines)
             self._check_undone(change)
         self._end(change)
 
     def close(self) -> None:
         self._session.close()
 
-    def _write(self, lines: Iterable[tuple[tuple[str, ...], str]]) -> None:
+    def _write(self, lines: Iterable[Line]) -> None:
         self._session.configure([command for path, line in lines for command in (*path, line)])
 
     def _end(self, change: StagedChange) -> None:
@@ -173,17 +176,35 @@ class NxosAdapter(WredLineAdapter):
         if self._options.save:
             self._session.show("copy running-config startup-config")
 
-    def _spots(self) -> list[Spot]:
+    def _found(self) -> Found:
         running = sections(self._session.show("show running-config ipqos"))
-        policies = dict(below(running, "policy-map type queuing "))
+        named = dict(below(running, _HEADING))
         places = [(_EVERY_PORT, inner) for _, inner in below(running, _EVERY_PORT)]
         applied = [
             (port, name.split()[0])
             for port, section in [*places, *below(running, "interface ")]
-            for name, _ in below(section, "service-policy type queuing output ")
+            for name, _ in below(section, _BINDING)
         ]
+        bound = dict(applied)
+        policies = Policies(
+            heading=_HEADING,
+            binding=_BINDING,
+            named=named,
+            usual=bound.pop(_EVERY_PORT, self._options.policy),
+            bound=bound,
+            detached=True,  # an interface has one queuing policy
+        )
+        if self._device.role is not None:
+            for port in self._device.ports:
+                if _PORT.fullmatch(port) is None:  # the system's policy is that of any name
+                    rule = "a port of a role is an interface, such as Ethernet1/1 or port-channel7"
+                    raise CapabilityError(self._device.where, repr(port), rule, "name it so in the topology")
+            return self._by_port(policies)
+        return Found(self._spots(named, applied), policies)
+
+    def _spots(self, named: Mapping[str, Section], applied: Iterable[tuple[str, str]]) -> list[Spot]:
         names = policies_of(self._device, applied, self._options.policy, "queuing policy")
-        found = [one for name in names for one in self._queues(name, policies.get(name, {}))]
+        found = [one for name in names for one in self._queues(_HEADING + name, name, named.get(name, {}))]
         if not found:
             raise CapabilityError(
                 f"{self._device.where} queuing policy {', '.join(names)}",
@@ -193,12 +214,11 @@ class NxosAdapter(WredLineAdapter):
             )
         return found
 
-    def _queues(self, name: str, policy: Section) -> Iterable[Spot]:
-        for label, lines in below(policy, "class type queuing "):
+    def _queues(self, heading: str, place: str, section: Section) -> Iterable[Spot]:
+        for label, lines in below(section, "class type queuing "):
             queue = self._queue(label)
             if queue in self._device.queues:
-                path = (f"policy-map type queuing {name}", f"class type queuing {label}")
-                yield self._spot(path, name, queue, lines)
+                yield self._spot((heading, f"class type queuing {label}"), place, queue, lines)
 
     def _queue(self, label: str) -> int | None:
         """The queue of a class, from the inventory, else from the system's own names."""

@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
 
 import msgspec
 
-from switches.adapter import DeviceAdapter, check_apply_allowed, recorded, staged
+from switches.adapter import (
+    DeviceAdapter,
+    check_apply_allowed,
+    check_undo_allowed,
+    recorded,
+    shortened,
+    staged,
+)
 from switches.base import QueueWatermark, Reading, StagedChange
+from switches.cli.policies import Line, Policies, Section
 from switches.device import Device
 from switches.errors import CapabilityError
 from switches.transport.http import needs_password
 from switches.units import DeviceWatermark, WatermarkUnits, from_device, named_unit_bytes, to_device
 from twin.watermark import Watermark
-
-Section: TypeAlias = "dict[str, Section]"
 
 
 def sections(text: str) -> Section:
@@ -61,7 +66,9 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """The place of a queue's line in the configuration: the lines above it, and its watermark now."""
+    """The place of a queue's line in the configuration: the lines above it (none: it has no place), and its
+    watermark now. ``policy`` is the one it stands in, where that matters.
+    """
 
     path: tuple[str, ...]
     place: str
@@ -69,6 +76,7 @@ class Spot:
     line: str | None
     watermark: Watermark | None
     weight: int = 0
+    policy: str | None = None
 
     @property
     def running(self) -> QueueWatermark:
@@ -84,8 +92,19 @@ class _Line(msgspec.Struct, frozen=True):
     line: str | None
 
 
-class _Record(msgspec.Struct, frozen=True):
+class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``bound`` is the policy that each port of a role names itself."""
+
     lines: list[_Line]
+    bound: dict[str, str | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The places of the wanted queues' lines, and the policies of the switch."""
+
+    spots: list[Spot]
+    policies: Policies
 
 
 class WredLineAdapter(DeviceAdapter):
@@ -105,31 +124,89 @@ class WredLineAdapter(DeviceAdapter):
         self._units = WatermarkUnits(name=name, unit_bytes=size, lowest=1, highest=grammar.highest)
 
     @abstractmethod
-    def _spots(self) -> list[Spot]:
+    def _found(self) -> Found:
         """Where the watermarks of the wanted ports are configured."""
 
     @abstractmethod
-    def _make(self, change: StagedChange, spots: list[Spot]) -> None:
+    def _queues(self, heading: str, place: str, section: Section) -> Iterable[Spot]:
+        """The places of the wanted queues' lines in the section of that heading."""
+
+    @abstractmethod
+    def _make(self, change: StagedChange, found: Found) -> None:
         """Writes the lines returned by ``_lines_of``."""
 
     def read(self) -> Reading:
-        return self._now(self._spots())
+        return self._now(self._found())
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        spots = self._spots()
+        found = self._found()
+        for one in found.spots:
+            if not one.path:
+                where = f"{self._device.where} {one.place} queue {one.queue}"
+                rule = "the watermark of a port is in the policy applied to it"
+                remedy = "apply one that has the queue, or correct queues and ports of the inventory"
+                raise CapabilityError(where, "no place for a watermark", rule, remedy)
         rounded = to_device(watermark, self._units)
-        undo = _Record([_Line(list(one.path), one.place, one.queue, one.line) for one in spots])
-        return staged(change_id, self._now(spots), watermark, rounded, msgspec.to_builtins(undo))
+        left = [
+            f"{shortened(ports)}: {found.policies.heading}{own}, a copy of {policy}."
+            for policy, own, ports in self._leaving(found)
+        ]
+        undo = _Record(
+            [_Line(list(one.path), one.place, one.queue, one.line) for one in found.spots],
+            {port: found.policies.bound.get(port) for port in self._role_ports},
+        )
+        return staged(
+            change_id,
+            self._now(found),
+            watermark,
+            replace(rounded, notes=(*rounded.notes, *left)),
+            msgspec.to_builtins(undo),
+        )
 
     def apply(self, change: StagedChange) -> None:
-        spots = self._spots()
-        now = self._now(spots)
-        if not change.made_in(now):
-            check_apply_allowed(change, now, self._device.where)
-            self._make(change, spots)
+        found = self._found()
+        if not change.made_in(self._now(found)):
+            check_apply_allowed(change, self._attached(change, found), self._device.where)
+            self._make(change, found)
 
-    def _now(self, spots: Iterable[Spot]) -> Reading:
-        return self._reading(one.running for one in spots)
+    @property
+    def _role_ports(self) -> tuple[str, ...]:
+        return self._device.ports if self._device.role is not None else ()
+
+    def _now(self, found: Found) -> Reading:
+        return self._reading(one.running for one in found.spots)
+
+    def _by_port(self, policies: Policies) -> Found:
+        """The queues of the role's ports, each by the name of its port."""
+        spots: list[Spot] = []
+        for port in self._role_ports:
+            policy = policies.of(port) or ""
+            placed = self._queues(policies.heading + policy, port, policies.named.get(policy, {}))
+            spots += [replace(one, policy=policy) for one in placed] or [
+                Spot((), port, queue, None, None) for queue in self._device.queues
+            ]
+        return Found(spots, policies)
+
+    def _leaving(self, found: Found) -> Iterable[tuple[str, str, list[str]]]:
+        """Each policy that ports of the role leave, the one they get, and these ports."""
+        if self._device.role is None:
+            return
+        ports = set(self._role_ports)
+        for policy in sorted({one.policy for one in found.spots if one.policy is not None}):
+            own = found.policies.own(self._device.role, policy, ports)
+            if own != policy:
+                yield policy, own, sorted({one.place for one in found.spots if one.policy == policy})
+
+    def _attached(self, change: StagedChange, found: Found) -> Reading:
+        """What runs, or will: a port between its old policy and the new one runs what it did before."""
+        bound = recorded(change, _Record, self._device.where).bound
+        before = {(one.port, one.queue): one for one in change.before}
+        return self._reading(
+            one.running
+            if bound.get(one.place) is None or one.place in found.policies.bound
+            else before.get((one.place, one.queue), one.running)
+            for one in found.spots
+        )
 
     def _spot(self, path: tuple[str, ...], place: str, queue: int, lines: Iterable[str]) -> Spot:
         """The watermark in the lines below ``path``; raises ``CapabilityError`` where they give none that can
@@ -159,26 +236,62 @@ class WredLineAdapter(DeviceAdapter):
         cell_bytes = self._device.units.cell_bytes
         return named_unit_bytes(where, name, cell_bytes=cell_bytes, kilo_bytes=self._kilo_bytes)
 
-    def _lines_of(self, change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
-        """The line to write for each queue of the change, with its place; the weight stays."""
+    def _lines_of(self, change: StagedChange, found: Found) -> list[Line]:
+        """The line to write for each queue of the change, with its place; the weight stays.
+
+        Where ports of a role leave a policy, the copy comes first, and they are bound to it last.
+        """
         asked = to_device(change.after, self._units).device
         wanted = {(queue.port, queue.queue) for queue in change.before}
         values = {"kmin": asked.kmin, "kmax": asked.kmax, "unit": self._units.name, "pmax": asked.pmax}
-        return [
-            (one.path, self._grammar.template.format(**values, weight=one.weight))
+        spots = [one for one in self._placed(change, found) if (one.place, one.queue) in wanted]
+        policies, headings = found.policies, dict[str, str]()
+        copies, binds = list[Line](), list[Line]()
+        for policy, own, ports in self._leaving(Found(spots, policies)):
+            headings[policies.heading + policy] = policies.heading + own
+            if not policies.users(own):
+                copies += policies.copied(policy, own)
+            binds += [line for port in ports for line in policies.rebound(port, own)]
+        lines = [
+            (
+                (headings.get(one.path[0], one.path[0]), *one.path[1:]),
+                self._grammar.template.format(**values, weight=one.weight),
+            )
             for one in spots
-            if (one.place, one.queue) in wanted
+        ]
+        return [*copies, *dict.fromkeys(lines), *binds]
+
+    def _placed(self, change: StagedChange, found: Found) -> list[Spot]:
+        """The places; of a port between its old policy and the new one, the place that it had."""
+        record = recorded(change, _Record, self._device.where)
+        was = {(line.place, line.queue): tuple(line.path) for line in record.lines}
+        return [
+            one
+            if one.path or (one.place, one.queue) not in was
+            else replace(one, path=was[one.place, one.queue], policy=record.bound.get(one.place))
+            for one in found.spots
         ]
 
+    def _undoing(self, change: StagedChange, found: Found) -> list[Line]:
+        """The lines that restore what each queue ran; raises ``ConcurrentEditError`` if others set it since.
 
-def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tuple[tuple[str, ...], str]]:
-    """The line for each queue that lacks its old one, with its place: the old line, or ``no`` and the new
-    one.
-    """
-    now = {(one.place, one.queue): one.line for one in spots}
-    found = []
-    for was in recorded(change, _Record, where).lines:
-        today = now.get((was.place, was.queue))
-        if was.line != today:
-            found.append((tuple(was.path), f"no {today}" if was.line is None else was.line))
-    return found
+        A queue that lacks its old line gets it, or ``no`` and the new one. Ports of a role are bound to their
+        old policies, and policies of the role without a port go.
+        """
+        where, policies = self._device.where, found.policies
+        record = recorded(change, _Record, where)
+        bound, lines = dict[str, str | None](), list[Line]()
+        if not change.undone_in(self._now(found)):
+            check_undo_allowed(change, self._attached(change, found), where)
+            bound = record.bound
+            now = {(one.place, one.queue): one for one in found.spots}
+            for was in record.lines:
+                spot = now.get((was.place, was.queue))
+                today = spot.line if spot is not None else None
+                stays = was.place not in bound or policies.bound.get(was.place) == bound[was.place]
+                if stays and was.line != today:
+                    lines.append((tuple(was.path), f"no {today}" if was.line is None else was.line))
+            lines += [line for port, policy in bound.items() for line in policies.rebound(port, policy)]
+        if self._device.role is not None:
+            lines += policies.spare(self._device.role, bound)
+        return list(dict.fromkeys(lines))

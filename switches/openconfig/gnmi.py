@@ -68,6 +68,7 @@ class OpenConfigAdapter(ConfigAdapter):
             units=self._queues.units,
             undo="one Set binds the queues to what they were bound to",
             read_back=self._queues.read_back,
+            one_for_all="",
         )
 
     def read(self) -> Reading:

@@ -65,6 +65,7 @@ class NetconfAdapter(CandidateAdapter[Qos]):
                 dead_man=True,
                 undo="one commit binds the queues as they were; a confirmed commit does it by itself",
                 read_back=queues.read_back,
+                one_for_all="",
             ),
             clock_ns=clock_ns,
             waiting=waiting,

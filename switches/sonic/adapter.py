@@ -22,6 +22,7 @@ from switches.adapter import DeviceAdapter, Waiting, staged
 from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
+from switches.lossless import LosslessReading
 from switches.sonic.databases import (
     FIELD,
     PROFILE,
@@ -32,6 +33,7 @@ from switches.sonic.databases import (
     profile_named,
     written_as,
 )
+from switches.sonic.lossless import Tables, sonic_ports
 from switches.sonic.wred_profile import UNITS, check_known, own_name, own_prefix, watermark_in, with_watermark
 from switches.units import Rounded, to_device
 from twin.watermark import Watermark
@@ -177,11 +179,18 @@ class SonicBase(DeviceAdapter):
             atomic=own,
             undo="the queues are bound to their old profile" if own else "the profile is edited back",
             read_back="ASIC_DB",
+            one_for_all=""
+            if own
+            else "with own_profile: false every port bound to a profile runs what it holds",
         )
 
     def read(self) -> Reading:
         with self._connected() as look:
             return self._found(look, lambda asked, running: True, self._device.timeout_s).running
+
+    def _lossless(self, config: Tables, buffers: Tables) -> LosslessReading:
+        ports = sonic_ports(config, buffers, self._device.wants)
+        return LosslessReading(self.switch, self._clock_ns(), ports)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         rounded = to_device(watermark, UNITS)

@@ -70,7 +70,7 @@ def bindings_of(device: Device, rows: Mapping[str, Mapping[str, str]]) -> tuple[
     found = []
     owner: dict[tuple[str, int], str] = {}
     for key in sorted(rows):
-        queues = _queues(key)
+        queues = queues_in(key)
         if not any(_wanted(device, port, queue) for port, queue in queues):
             continue
         for queue in queues:
@@ -113,7 +113,7 @@ def _wanted(device: Device, port: str, queue: int) -> bool:
     return device.wants(port) or device.wants(port.rpartition("|")[2])
 
 
-def _queues(key: str) -> tuple[tuple[str, int], ...]:
+def queues_in(key: str) -> tuple[tuple[str, int], ...]:
     """The (port, queue) pairs of a key; none for a key that orchagent ignores."""
     ports, separator, numbers = key.removeprefix(PREFIX).rpartition("|")
     low, dash, high = numbers.partition("-")

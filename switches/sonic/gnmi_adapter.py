@@ -21,8 +21,11 @@ from switches.adapter import Waiting, check_apply_allowed, check_undo_allowed, r
 from switches.base import Capabilities, QueueWatermark, StagedChange
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, unreadable
+from switches.lossless import LosslessReading
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.databases import FIELD, PREFIX, PROFILE, Config, Hardware, Setting, bindings_of, matched
+from switches.sonic.lossless import BUFFERS, CONFIG
+from switches.sonic.lossless import Tables as LosslessTables
 from switches.sonic.wred_profile import mark_fields
 from switches.transport.gnmi import GnmiOptions, GnmiSession
 from switches.transport.gnmi_messages import GnmiPath
@@ -30,7 +33,7 @@ from switches.units import Rounded
 
 ORIGIN = "sonic-db"
 PORT = 8080  # what the switch's own start script takes where CONFIG_DB names none
-_CONFIG, _ASIC, _COUNTERS = "CONFIG_DB", "ASIC_DB", "COUNTERS_DB"
+_CONFIG, _ASIC, _COUNTERS, _APPLICATION = "CONFIG_DB", "ASIC_DB", "COUNTERS_DB", "APPL_DB"
 _QUEUES, _PROFILES = PREFIX.rstrip("|"), PROFILE.rstrip("|")
 _QUEUE_OBJECTS, _WRED_OBJECTS = "SAI_OBJECT_TYPE_QUEUE", "SAI_OBJECT_TYPE_WRED"
 _BOUND = "SAI_QUEUE_ATTR_WRED_PROFILE_ID"
@@ -68,6 +71,17 @@ class Tables:
     def wred_objects(self) -> Table:
         rows = self._table(_ASIC, f"ASIC_STATE:{_WRED_OBJECTS}")
         return {key.removeprefix(f"{_WRED_OBJECTS}:"): row for key, row in rows.items()}
+
+    def lossless(self) -> tuple[LosslessTables, LosslessTables]:
+        """The tables of CONFIG_DB and APPL_DB that ``sonic_ports`` reads."""
+        config = {name: self._table(_CONFIG, name) for name in CONFIG}
+        buffers = {
+            name: {
+                key.replace(":", "|"): row for key, row in self._table(_APPLICATION, f"{name}_TABLE").items()
+            }
+            for name in BUFFERS
+        }
+        return config, buffers
 
     def set(self, config: Config, wanted: Setting, *, without: list[str] | None = None) -> None:
         """Turns ``config`` into ``wanted`` in one SetRequest, ``without`` these profiles; none where nothing
@@ -185,6 +199,9 @@ class SonicGnmiAdapter(SonicBase):
         if self._options.read_back == "asic":
             return found
         return replace(found, read_back="CONFIG_DB: what was asked, not what runs")
+
+    def read_lossless(self) -> LosslessReading:
+        return self._lossless(*self._tables.lossless())
 
     def apply(self, change: StagedChange) -> None:
         plan, config = recorded(change, Plan, self._device.where), self._tables.config()

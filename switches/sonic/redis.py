@@ -51,9 +51,11 @@ class Databases:
         self.config = open_db(options.config_db)
         self.asic = open_db(options.asic_db)
         self.counters = open_db(options.counters_db)
+        self.application = open_db(options.appl_db)
+        self.state = open_db(options.state_db)
 
     def close(self) -> None:
-        for client in (self.config, self.asic, self.counters):
+        for client in (self.config, self.asic, self.counters, self.application, self.state):
             client.close()
 
 
@@ -70,6 +72,19 @@ def rows_of(client: Any, keys: Sequence[str]) -> dict[str, dict[str, str]]:
     for key in keys:
         asked.hgetall(key)
     return {key: row for key, row in zip(keys, asked.execute(), strict=True) if row}
+
+
+def tables_of(client: Any, prefixes: Sequence[str]) -> dict[str, dict[str, dict[str, str]]]:
+    """The rows whose keys begin so: by prefix without its separator, and the rest of the key with ``|``."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    # One look at all keys: SCAN goes through all of them for each pattern.
+    keys = [key for key in keys_of(client, "*") if key.startswith(tuple(prefixes))]
+    for key, row in rows_of(client, keys).items():
+        prefix = next(one for one in prefixes if key.startswith(one))
+        found.setdefault(prefix[:-1].removesuffix("_TABLE"), {})[
+            key.removeprefix(prefix).replace(":", "|")
+        ] = row
+    return found
 
 
 def fields_of(client: Any, keys: Iterable[str], field: str) -> list[str | None]:

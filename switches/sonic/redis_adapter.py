@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
 from switches.base import QueueWatermark, StagedChange
 from switches.device import Device, options_of
+from switches.lossless import LosslessReading
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.databases import (
     PROFILE,
@@ -18,7 +19,8 @@ from switches.sonic.databases import (
     read_hardware,
     watched,
 )
-from switches.sonic.redis import Databases, SonicOptions, check_address, connected
+from switches.sonic.lossless import BUFFERS, CONFIG
+from switches.sonic.redis import Databases, SonicOptions, check_address, connected, tables_of
 
 
 class SonicAdapter(SonicBase):
@@ -32,6 +34,12 @@ class SonicAdapter(SonicBase):
         check_address(device)
         self._options = options_of(device, SonicOptions)
         super().__init__(device, clock_ns=clock_ns, own_profile=self._options.own_profile)
+
+    def read_lossless(self) -> LosslessReading:
+        with connected(self._device, self._options) as databases:
+            config = tables_of(databases.config, [f"{name}|" for name in CONFIG])
+            buffers = tables_of(databases.application, [f"{name}_TABLE:" for name in BUFFERS])
+        return self._lossless(config, buffers)
 
     def apply(self, change: StagedChange) -> None:
         where, plan = self._device.where, recorded(change, Plan, self._device.where)

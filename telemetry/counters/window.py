@@ -26,7 +26,7 @@ LEAST_SPAN_NS = 1_000_000
 
 class Rates(NamedTuple):
     """Rates of one port or queue, by its own clock; None: unknown. ``pause_share`` is 0 to 1, the others are
-    events per second.
+    events or bytes per second.
     """
 
     pause_share: float | None = None
@@ -36,6 +36,7 @@ class Rates(NamedTuple):
     cnp_per_s: float | None = None
     drops_per_s: float | None = None
     wred_drops_per_s: float | None = None
+    tx_bytes_per_s: float | None = None
 
 
 UNKNOWN = Rates()
@@ -47,6 +48,7 @@ _COUNTED = (
     "cnp_packets",
     "dropped_packets",
     "wred_dropped_packets",
+    "tx_bytes",
 )
 _COLUMNS = tuple(Counters._fields.index(name) for name in _COUNTED)
 
@@ -56,8 +58,8 @@ class PortRates:
     """One port: ``rates`` of the whole port, ``queues`` those of its queues by number.
 
     The port's pause share is that of its most paused queue, its other rates the sum over its queues; the
-    port's own counters are used where no queue has the figure. ``covered_s``: the longest time between the
-    readings used.
+    port's own counters are used where no queue has the figure, and first of all for bytes. ``covered_s``: the
+    longest time between the readings used.
     """
 
     switch: str
@@ -91,6 +93,8 @@ def _port(switch: str, port: str, series: list[tuple[int | None, Grown]]) -> Por
             max(paused, default=whole.pause_share),
             *(sum(given) if given else own for given, own in zip(counted, whole[1:], strict=True)),
         )
+        if whole.tx_bytes_per_s is not None:  # not every queue may be polled
+            rates = rates._replace(tx_bytes_per_s=whole.tx_bytes_per_s)
     covered_s = max(one.end_ns - one.begin_ns for _, one in series) / NS_PER_S
     return PortRates(switch, port, covered_s, rates, dict(sorted(queues.items())))
 

@@ -38,7 +38,7 @@ from switches.registry import AdapterRegistry
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
-from twin.dcqcn import PAPER
+from twin.senders.dcqcn import PAPER
 
 REPORT_EVERY_S = 0.02
 WINDOW = WindowSettings(period_ns=20_000_000, n_periods=3)

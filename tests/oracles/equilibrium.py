@@ -11,8 +11,8 @@ from enum import Enum
 
 from scipy.optimize import brentq
 
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 _LEAST_MARK = 1e-12

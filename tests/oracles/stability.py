@@ -24,8 +24,8 @@ from tests.oracles.equilibrium import (
     increases,
     marked_within,
 )
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 Floats = NDArray[np.float64]

@@ -24,11 +24,11 @@ from tests.unit.twin.packet.plans import (
     star,
     two_tiers,
 )
-from twin.dcqcn import DcqcnParams
 from twin.packet import fabric as fabric_module
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Measured, Samples
+from twin.senders.dcqcn import DcqcnParams
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

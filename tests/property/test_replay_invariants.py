@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from telemetry.topology import EgressPort
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, same, star
-from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, SolveStatus
 from twin.replay import layout
 from twin.replay.model import STEP_S, ReplayEngine, _Run
 from twin.scenario import Scenario
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 PACKET = 1_048

@@ -106,7 +106,7 @@ def test_every_page_of_docs_can_be_reached_from_the_readme() -> None:
 
 
 def test_files_that_pages_name_are_there() -> None:
-    rooms = "api|bench|cli|deploy|lab|nics|rollout|scripts|service|settings|store"
+    rooms = "api|bench|cli|deploy|lab|lossless|nics|rollout|scripts|service|settings|store"
     rooms += "|switches|telemetry|tests|twin|web"
     named = re.compile(rf"`((?:{rooms})/[\w./-]*\.[a-z]+)`")
     others = ("adr", "switches")  # what was so when it was decided; files of vendors

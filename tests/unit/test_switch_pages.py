@@ -59,8 +59,10 @@ def test_each_platform_has_a_page_of_its_own(platform: str) -> None:
 def test_the_table_says_what_the_adapters_say() -> None:
     heading = rows()["platform"]
     atomic, dead_man = heading.index("all values at once"), heading.index("undoes itself unless confirmed")
+    by_role = heading.index("a watermark for ports of one role")
     made = make_adapters(devices(), AdapterRegistry(), clock_ns=lambda: 7)
     for name, device in devices().items():
         can, row = made.adapters[name].capabilities(), rows()[device.platform]
         assert row[atomic].startswith("yes" if can.atomic else "no"), name
         assert row[dead_man].startswith("yes" if can.dead_man else "no"), name
+        assert row[by_role].startswith("no" if can.one_for_all else "yes"), name

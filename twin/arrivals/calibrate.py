@@ -21,7 +21,7 @@ from twin.engine import DEFAULT_ENGINE, engine
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
 from twin.units import bytes_text, percent_text
-from twin.watermark import Watermark
+from twin.watermark import Setting
 
 CLOSE = 0.06  # relative; another seed of the replay moves a mean queue by 2 %
 EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN = 2_000.0, 0.05  # such a mean, or share of Kmin, says nothing of marking
@@ -60,7 +60,7 @@ class Calibrated:
 
 def calibrated(
     state: NetworkState,
-    incumbent: Watermark | None,
+    incumbent: Setting | None,
     build: Callable[[NetworkState], Scenario],
     *,
     since_s: float,
@@ -145,7 +145,7 @@ def measured(state: NetworkState, scenario: Scenario, since_s: float) -> Measure
     return Measured(ports, float(held.sum()) / over, float(np.sqrt(np.square(held).sum())) / over)
 
 
-def _predicted(scenario: Scenario, watermark: Watermark, ports: tuple[int, ...]) -> float:
+def _predicted(scenario: Scenario, watermark: Setting, ports: tuple[int, ...]) -> float:
     """The replay's mean queue over these places among the monitored ports; NaN where it fails."""
     [found] = engine(DEFAULT_ENGINE).predict(scenario, [watermark], seed=_SEED)
     if found.status is not SolveStatus.OK:
@@ -180,8 +180,10 @@ def _search(off: Callable[[float], float], begin: float, *, close: float, open_:
             low = low if low[1] < 0.0 else high
 
 
-def _failure(predicted: float, seen: Measured, incumbent: Watermark, limit: float) -> str | None:
-    if max(predicted, seen.mean_bytes) <= max(EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN * incumbent.kmin_bytes):
+def _failure(predicted: float, seen: Measured, incumbent: Setting, limit: float) -> str | None:
+    if max(predicted, seen.mean_bytes) <= max(
+        EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN * incumbent.usual.kmin_bytes
+    ):
         return None
     least = max(seen.mean_bytes - 2 * seen.error_bytes, 0.0) / limit
     most = (seen.mean_bytes + 2 * seen.error_bytes) * limit

@@ -11,9 +11,9 @@ from telemetry.errors import TopologyError
 from telemetry.state import NetworkState, QueueRef
 from telemetry.topology import Topology, flow_hash
 from twin.arrivals.chains import Chained, Pair, chained
-from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.scenario import Flows, Scenario, Waits
+from twin.senders.dcqcn import DcqcnParams
 
 REPLAY_S = 0.05  # replayed from the end of a longer window; a thousand CNP intervals
 MOST_STARTS = 20_000  # flows that begin inside the replay; a busier window is replayed for less time

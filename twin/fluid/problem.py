@@ -49,8 +49,10 @@ class Problem:
 def build(scenario: Scenario, step_s: float | None) -> Problem:
     """The scenario in kernel units.
 
-    Raises ``ScenarioError`` for a path without a switch, ``ParameterError`` for a bad step.
+    Raises ``ScenarioError`` for a path without a switch or senders other than DCQCN, ``ParameterError`` for a
+    bad step.
     """
+    scenario.check_dcqcn("fluid")
     packet = float(scenario.packet_wire_bytes)
     paths = [scenario.flows.path(flow) for flow in range(len(scenario.flows))]
     _check_paths(scenario, paths)

@@ -6,6 +6,7 @@ from numba import int64
 
 from twin.jit import inlined
 from twin.packet._calendar import TIMER_KINDS, give_back, set_timer, take
+from twin.packet._policy import probe_back, stamp
 from twin.packet._sender import cnp, count_bytes, go_back, join_round, wait_or_join
 from twin.packet._switch import draw, drop_sample, send_control
 from twin.packet.layout import (
@@ -56,6 +57,9 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
     packet.sample = -1
     packet.marked = 0
     packet.nack = 0
+    packet.probe = 0
+    if state.ports[flow.nic].policy >= 0:
+        stamp(state, params, row, slot, now)
     flow.pending += 1
     flow.next_avail = now + wire * flow.pace
     clock.injected_packets += 1
@@ -144,7 +148,7 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
     row = int64(packet.flow)
     flow = state.flows[row]
     flow.pending -= 1
-    seq, marked, nack = packet.seq, packet.marked, packet.nack
+    seq, marked, nack, probe = packet.seq, packet.marked, packet.nack, packet.probe
     give_back(state, slot)
     if seq > flow.acked:
         flow.acked = seq
@@ -163,6 +167,8 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
         cnp(state, params, row, now)
     if nack == 1:
         go_back(state, params, row, seq, now)
+    elif probe > 0:
+        probe_back(state, row, probe, seq, now)
 
 
 @inlined

@@ -13,6 +13,7 @@ from twin.jit import inlined, kernel
 from twin.packet._background import after_others, give_turn, settle, waiting
 from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer
 from twin.packet._host import acknowledge, awake, next_of_round, receive
+from twin.packet._policy import act
 from twin.packet._sender import call, cnp, cut_tick, increase_tick, resume, retransmit_tick
 from twin.packet._switch import (
     admit,
@@ -33,6 +34,7 @@ from twin.packet.layout import (
     COARSE_BYTES,
     CUT,
     DATA,
+    DECIDE,
     FINE_BINS,
     FINE_BYTES,
     FINISHED,
@@ -276,6 +278,8 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
         flow.pending += 1
         if awake(state, row) >= 0:
             call(state, params, flow.nic, now)
+    elif which == DECIDE:
+        act(state, row)
     elif which == RETRANSMIT:
         retransmit_tick(state, params, row, now)
     elif which == START and flow.state == WAITING:

@@ -17,7 +17,9 @@ from twin.packet.layout import (
     DONE,
     IDLE,
     INCREASE,
+    NO_PROBE,
     PACED,
+    PROBING,
     READY,
     RETRANSMIT,
     ROUND,
@@ -106,6 +108,8 @@ def go_back(state: State, params: Params, row: int, seq: int, now: float) -> Non
         return
     state.clock[0].retransmissions += 1
     flow.next_seq = seq
+    if state.ports[flow.nic].policy >= 0 and state.learners[row].probing == PROBING:
+        state.learners[row].probing = NO_PROBE  # it was among what was lost, or will be discarded
     if flow.state == IDLE:
         resume(state, params, row, now)
 
@@ -168,7 +172,7 @@ def cut(state: State, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def cnp(state: State, params: Params, row: int, now: float) -> None:
-    """A CNP has reached the sender; the first arms the clocks and sets α and target.
+    """A CNP has reached the sender; the first arms the clocks and sets α and target. Policies ignore it.
 
     Paced by the sender, it counts for the next cut tick; paced by the receiver (SIGCOMM 2015, figure 7), it
     cuts at once.
@@ -178,6 +182,8 @@ def cnp(state: State, params: Params, row: int, now: float) -> None:
     if flow.state == DONE:
         return
     nic = state.ports[flow.nic]
+    if nic.policy >= 0:
+        return
     if flow.armed == 0:
         flow.armed = 1
         flow.alpha = nic.initial_alpha

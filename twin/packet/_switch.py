@@ -159,6 +159,7 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
         state.places[packet.place + 1] >= 0
         or packet.marked == 1
         or packet.nack == 1
+        or packet.probe > 0
         or packet.seq == flow.n_packets
     ):
         enter(state, params, slot, arrives)

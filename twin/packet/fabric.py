@@ -8,17 +8,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError, ScenarioError
 from twin.packet import _kernels, _sender, _switch, layout
 from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.layout import PacketSettings, State
 from twin.packet.plan import FabricPlan, check_seed, sender_columns
+from twin.packet.policies import DECISION, policy_tables
 from twin.packet.results import Completions, Measured, PortReadings, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
 from twin.scenario import Background, Flows
+from twin.senders.dcqcn import DcqcnParams
+from twin.senders.rtt import RttSender
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
@@ -251,6 +253,24 @@ class Fabric:
             self._check_port(port)
         return PortReadings.taken(self._state, ports)
 
+    def set_policies(self, policies: Sequence[RttSender]) -> None:
+        """Replaces what ``plan.policies`` run, in their order, from the next decision on."""
+        if len(policies) != len(self.plan.policies):
+            rule = f"the fabric has {len(self.plan.policies)} policies"
+            raise ParameterError("fabric policies", str(len(policies)), rule, "give one for each")
+        tables = policy_tables(policies, self.plan.packet_wire_bytes)
+        self._state = self._state._replace(**tables)
+
+    def keep_decisions(self, most: int) -> None:
+        """Keeps the next decisions of policies, so many at most, for ``decisions``."""
+        self._state.clock["decided"] = 0
+        self._state = self._state._replace(decisions=np.zeros((most, len(DECISION))))
+
+    @property
+    def decisions(self) -> NDArray[np.float64]:
+        """Those kept so far, ``[decision, column]``; the columns are ``DECISION``."""
+        return self._state.decisions[: int(self._state.clock["decided"][0])]
+
     def under_way(self) -> Completions:
         """The running flows that will end, as if they ended now."""
         rows = self._flows.live
@@ -319,6 +339,9 @@ class Fabric:
             probes=np.zeros((_MOST_HOPS, PROBE_BINS), dtype=np.int64),
             brought=np.zeros((0, 0)),
             n_others=np.zeros((0, 0)),
+            **policy_tables(plan.policies, plan.packet_wire_bytes),
+            learners=np.zeros(0, dtype=layout.LEARNER),
+            decisions=np.zeros((0, len(DECISION))),
         )
 
     def _share_ports(self, background: Background) -> None:
@@ -342,6 +365,8 @@ class Fabric:
         rows = self._flows.add(NewFlows(ways=ways, **columns), self._state.ports)  # type: ignore[arg-type]
         for row, path in zip(rows.tolist(), paths, strict=True):
             self._paths[row] = path
+        if self.plan.policies:
+            self._learn(rows, paths)
         completed = self._state.completed
         if len(completed) < len(self._flows.rows):
             completed = np.zeros(len(self._flows.rows), dtype=np.int32)
@@ -359,6 +384,20 @@ class Fabric:
             self._more_timers(len(rows))
         _kernels.set_starts(self._state, rows)
         return np.asarray(self._flows.rows["number"][rows], dtype=np.int64)
+
+    def _learn(self, rows: NDArray[np.int64], paths: Sequence[tuple[int, ...]]) -> None:
+        """Begins what policies know of these flows."""
+        learners = np.zeros(len(self._flows.rows), dtype=layout.LEARNER)
+        learners[: len(self._state.learners)] = self._state.learners
+        packet = self.plan.packet_wire_bytes
+        fresh = np.zeros(len(rows), dtype=layout.LEARNER)
+        fresh["rtt0"] = [self._routes.way(path).alone_s(packet) for path in paths]
+        fresh["hops"] = [len(path) for path in paths]
+        fresh["multiplier"] = fresh["multiplier_before"] = 1.0
+        fresh["window"] = np.maximum(self._flows.rows["rate"][rows] * fresh["rtt0"] / packet, 1.0)
+        fresh["cut_at"] = -np.inf
+        learners[rows] = fresh
+        self._state = self._state._replace(learners=learners)
 
     def _move_flows(self, *, across: str | None = None) -> None:
         """Reroutes flows whose path is broken, or that have not begun and lead ``across``, where possible."""
@@ -380,6 +419,8 @@ class Fabric:
             way = self._routes.way(other)
             table["forward"][row], table["back"][row] = way.forward, way.back
             self._paths[row] = other
+            if self.plan.policies:
+                self._state.learners["rtt0"][row] = way.alone_s(self.plan.packet_wire_bytes)
         self._state = self._state._replace(places=self._routes.places())
 
     def _more_packets(self) -> None:

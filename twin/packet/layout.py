@@ -34,6 +34,7 @@ PACKET = np.dtype(
         ("kind", FLAG),
         ("marked", FLAG),  # CE; on an acknowledgement: it carries a CNP
         ("nack", FLAG),
+        ("probe", FLAG),  # its number among its sender's probes, 0 for none
     ],
     align=True,
 )
@@ -79,6 +80,7 @@ PORT = np.dtype(
         ("initial_alpha", TIME),
         ("fast_recovery_steps", COUNT),
         ("clamp_target", FLAG),
+        ("policy", INDEX),  # of a NIC whose flows act on round-trip times: row of ``State.policies``, else −1
         # totals
         ("paused_s", TIME),
         ("pauses", COUNT),
@@ -146,6 +148,52 @@ FLOW = np.dtype(
     align=True,
 )
 
+# Senders that act on round-trip times (``twin.senders.rtt``), and what a flow of theirs knows.
+POLICY = np.dtype(
+    [
+        ("kind", COUNT),
+        ("decision", TIME),  # until it takes effect
+        ("beta", TIME),
+        ("target", TIME),
+        ("scale", TIME),
+        ("step", TIME),
+        ("width", TIME),  # of the rule
+        ("base", TIME),  # of trees
+        ("first", COUNT),  # in ``State.numbers``, of a network or trees
+        ("count", COUNT),  # layers or trees
+        # Swift
+        ("base_rtts", TIME),
+        ("hop", TIME),
+        ("range", TIME),
+        ("flow_scale", TIME),  # α and β of flow scaling
+        ("flow_base", TIME),
+        ("window_low", TIME),
+        ("increase", TIME),
+        ("decrease", TIME),
+        ("largest_cut", TIME),
+        ("packet", BYTES),
+    ],
+    align=True,
+)
+
+LEARNER = np.dtype(
+    [
+        ("sent_at", TIME),  # its last probe
+        ("rtt0", TIME),  # of a packet alone on its path
+        ("rate", TIME),  # decided, in bytes/s
+        ("multiplier", TIME),  # of the rate, by the last decision ...
+        ("multiplier_before", TIME),  # ... and the one before
+        ("signal", TIME),  # at the last decision
+        ("window", TIME),  # of Swift, in packets
+        ("cut_at", TIME),
+        ("acked", COUNT),  # packets, at the last decision
+        ("hops", INDEX),  # ports on its path
+        ("probing", FLAG),
+        ("probe", FLAG),  # number of its last probe
+    ],
+    align=True,
+)
+
 SWITCH = np.dtype([("shared", BYTES), ("used", BYTES), ("waiting", BYTES)], align=True)
 
 SAMPLE = np.dtype(
@@ -189,6 +237,7 @@ CLOCK = np.dtype(
         ("free_sample", INDEX),
         ("completed", COUNT),
         ("sampled", COUNT),
+        ("decided", COUNT),  # decisions kept
         # totals
         ("injected_packets", COUNT),
         ("injected_bytes", BYTES),  # payload, retransmissions included
@@ -207,12 +256,16 @@ CLOCK = np.dtype(
 FREE, DATA, ACK, CNP, PAUSE, RESUME, WAKE = range(7)  # kinds of packet and calendar event
 # A flow: not begun, in its NIC's round, held back by its rate, all sent, all acknowledged.
 WAITING, READY, PACED, IDLE, DONE = range(5)
-START, CUT, INCREASE, RETRANSMIT, LATE_WAKE = range(5)  # timers
+START, CUT, INCREASE, RETRANSMIT, LATE_WAKE, DECIDE = range(6)  # timers
+BY_SWIFT, BY_RULE, BY_NETWORK, BY_TREES = range(4)  # kinds of policy
+NO_PROBE, PROBING, DECIDING = range(3)  # a flow's probe: none, under way, or back and being decided on
 FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel came back
 
 ROUND = 1 << 62  # more than there are flows
 RESERVE_BYTES = 4096.0  # of each ingress, before it uses the shared buffer
 CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
+LEAST_RATE = 2.0**-20  # of line rate, of a policy's flows: the fixed point of RL-CC's rates
+NODE_NUMBERS = 4  # of a tree: feature, threshold or leaf, then the nodes on the left and right
 
 FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
 COARSE_BYTES, COARSE_BINS = 2048.0, 32768  # ... then 2 KiB bins up to 64 MiB
@@ -288,6 +341,11 @@ class State(NamedTuple):
     probes: Counts  # [switches crossed − 1, bin of slowdown]
     brought: Floats  # [port with background, bin edge]: bytes by then of flows outside the slice ...
     n_others: Floats  # ... and [that port, bin] how many take turns at a NIC
+    policies: Table
+    numbers: Floats  # of networks and trees
+    learners: Table  # by flow row; no row where no host has a policy
+    scratch: Floats  # [inputs, two layers; value]
+    decisions: Floats  # [decision, column], the first ones (``note``)
 
 
 class Params(NamedTuple):

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
-from twin.dcqcn import DcqcnParams
 from twin.errors import ParameterError, ScenarioError, check_above_zero, check_not_negative
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
-from twin.scenario import FabricSizes, Scenario, pfc_shares, reverse_ports
+from twin.scenario import FabricSizes, Scenario, check_senders, pfc_shares, reverse_ports
+from twin.senders.dcqcn import DcqcnParams
+from twin.senders.rtt import RttSender
 
 SEEDS = 1 << 63
 HEADROOM_PACKETS = 3  # one in transmission at either end when the pause is due, and one half received
@@ -29,6 +30,8 @@ EVENTS_A_PACKET_TIME = 0.2  # events of a port while it sends one packet at full
 class FabricPlan(FabricSizes):
     """Hosts, switches and cables as egress ports (both directions of each), and their settings.
 
+    ``senders``: hosts, by name, whose flows do not run ``dcqcn``.
+
     ``ecmp_seeds``: what switches, by name, mix into a flow's hash to choose among equal paths. Switches of
     one seed choose alike, as with hardware, so that some paths of several tiers stay empty (polarisation); a
     switch that is not named mixes in a number of its own. Raises ``ScenarioError`` where a cable lacks a
@@ -37,6 +40,7 @@ class FabricPlan(FabricSizes):
 
     ports: tuple[EgressPort, ...]
     dcqcn: DcqcnParams
+    senders: Mapping[str, RttSender] = field(default_factory=dict)
     ecmp_seeds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,6 +55,7 @@ class FabricPlan(FabricSizes):
             rule = f"a switch stores a whole packet ({self.packet_wire_bytes} bytes) before it sends it on"
             raise ScenarioError("fabric buffer_bytes", f"{self.buffer_bytes:g}", rule, "give a larger buffer")
         _ = self.reverse
+        check_senders("fabric", self.senders, self.hosts)
         for name, seed in self.ecmp_seeds.items():
             self.check_ecmp_seed(name, seed)
 
@@ -76,6 +81,11 @@ class FabricPlan(FabricSizes):
     def switches(self) -> tuple[str, ...]:
         """Switch names in order of their first port."""
         return tuple(dict.fromkeys(port.node for port in self.ports if port.port is not None))
+
+    @cached_property
+    def policies(self) -> tuple[RttSender, ...]:
+        """What its ``senders`` run, each once."""
+        return tuple(dict.fromkeys(self.senders.values()))
 
     @cached_property
     def nics(self) -> tuple[tuple[int, ...], ...]:
@@ -119,6 +129,11 @@ class FabricPlan(FabricSizes):
         table["kmin"] = table["kmax"] = math.inf
         for name, value in sender_columns(self.dcqcn).items():
             table[name] = value
+        rows = {sender: row for row, sender in enumerate(self.policies)}
+        table["policy"] = [
+            rows[self.senders[port.node]] if port.port is None and port.node in self.senders else -1
+            for port in self.ports
+        ]
         return table
 
     def switch_table(self) -> Table:

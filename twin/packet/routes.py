@@ -32,6 +32,10 @@ class Way:
     store_s_per_byte: float
     back_s: float
 
+    def alone_s(self, packet_wire_bytes: int) -> float:
+        """The round trip of a packet alone on it, from its first bit to its acknowledgement."""
+        return packet_wire_bytes * (self.slowest_s_per_byte + self.store_s_per_byte) + self.back_s
+
 
 class Routes:
     """Chooses paths and keeps their places for ever."""
@@ -107,9 +111,8 @@ class Routes:
             2 * propagation + acknowledgement,
         )
         self._ways[path] = way
-        alone_s = self._plan.packet_wire_bytes * float(s_per_byte.sum()) + way.back_s
         self._crossed += path[1:]
-        self._weights += (s_per_byte[1:] / alone_s).tolist()
+        self._weights += (s_per_byte[1:] / way.alone_s(self._plan.packet_wire_bytes)).tolist()
         self._crossed_ends.append(len(self._crossed))
         return way
 

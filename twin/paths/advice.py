@@ -24,7 +24,7 @@ from twin.search.gain import MODEL_ERROR, Gain, gain_over, of_two_engines, persi
 from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
 from twin.search.problem import SearchSettings
 from twin.search.round import Progress, engine_seeds
-from twin.watermark import Watermark
+from twin.watermark import Setting
 from twin.workers.pool import Workers, answering, shipped, shipped_scenario
 
 MOST_FIXES = 3  # collisions that are predicted, the worst ones
@@ -42,7 +42,7 @@ class PathTask:
     scenario_file: File
     engine: str
     duration_s: float
-    watermark: Watermark
+    watermark: Setting
     seed: int
     changes: Changes
     watched: tuple[int, ...]
@@ -60,7 +60,7 @@ class PathTask:
 def advise(
     state: NetworkState,
     scenario: Scenario | None,
-    running: Watermark,
+    running: Setting,
     settings: SearchSettings,
     *,
     seed: int,
@@ -143,7 +143,7 @@ class _Runs:
         topology: Topology,
         cut: Scenario,
         file: File,
-        running: Watermark,
+        running: Setting,
         settings: SearchSettings,
         seed: int,
         workers: Workers,

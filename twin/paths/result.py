@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from telemetry.network.collisions import Collision, Collisions, PortLoad
@@ -70,12 +70,22 @@ class Hashed:
 
 @dataclass(frozen=True, slots=True)
 class PathFix:
-    """One collision and what would help; None where nothing was predicted, or no move helps."""
+    """One collision and what would help; None where nothing was predicted, or no move helps.
+
+    ``hash_setting``: what hashes the flows of its switch anew, in the words of its platform; None: not known.
+    """
 
     collision: Collision
     moved: Moved | None
     hashed: Hashed | None
     sentence: str
+    hash_setting: str | None = None
+
+    def with_setting(self, setting: str | None) -> PathFix:
+        """With the platform's setting, also in the sentence where another hash was predicted."""
+        told = setting is not None and self.hashed is not None
+        sentence = f"{self.sentence} Its hash is changed by: {setting}." if told else self.sentence
+        return replace(self, hash_setting=setting, sentence=sentence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
 from twin.probe.figures import Blocks, gain_parts
 from twin.replay import layout
@@ -17,6 +16,7 @@ from twin.replay._kernels import DONE, SHORT, replay
 from twin.replay.layout import Tables
 from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
 from twin.scenario import Background, Scenario
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Setting, curves_of
 
 STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice
@@ -33,7 +33,10 @@ class ReplayEngine:
         self._step_s = step_s
 
     def predict(self, scenario: Scenario, watermarks: Sequence[Setting], *, seed: int) -> list[Prediction]:
-        """One prediction per watermark, all with common random numbers."""
+        """One prediction per watermark, all with common random numbers.
+
+        Raises ``ScenarioError`` for senders other than DCQCN.
+        """
         run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
         return [run.predict(watermark, seed) for watermark in watermarks]
 
@@ -82,6 +85,7 @@ class _Run:
     """A scenario's tables and working arrays, reused for each candidate."""
 
     def __init__(self, scenario: Scenario, step_s: float, group_of: Mapping[int, int] | None = None) -> None:
+        scenario.check_dcqcn(ReplayEngine.name)
         self.scenario = scenario
         self.tables = compile_tables(scenario, step_s, group_of)
         self.params = compile_params(scenario.dcqcn, step_s)

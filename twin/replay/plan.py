@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.prediction import BLOCKS
 from twin.probe._draws import PROBE_BINS
@@ -17,6 +16,7 @@ from twin.probe.figures import block_ends, drawn_paths, probe_paths
 from twin.replay import layout
 from twin.replay.layout import Params, Table, Tables, Work
 from twin.scenario import Scenario, pfc_shares, reverse_ports
+from twin.senders.dcqcn import DcqcnParams
 
 # The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port,
 # resume 3 KB below the threshold (HPCC's public simulator, whose switch model the reference problems ran on).

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 
-from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.candidates import CONFIRM_STREAM, TOGETHER_STREAM, NarrowedSampler, generator
@@ -27,6 +26,7 @@ from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import Between, CoTuning, Sensitivity, SettingChange
 from twin.search.score import lead, surely_above
+from twin.senders.dcqcn import DcqcnParams
 from twin.units import gain_text, setting_text
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers
@@ -128,7 +128,7 @@ class _Runs:
         progress: Callable[[str, int, int], None],
     ) -> None:
         self.senders = problem.scenario.dcqcn
-        self.incumbent = Settings(problem.incumbent, self.senders)
+        self.incumbent = Settings(problem.incumbent, self.senders, problem.by_role)
         self.looks = looks
         self.count = 0
         self._settings = settings

@@ -122,6 +122,12 @@ def judge(
 
     ``n_tried`` counts those dropped early too; ``unlike`` says why the scenario is not like the network.
     """
+    if scenario.unmarked:
+        return Verdict(
+            VerdictKind.NO_EFFECT,
+            f"No watermark has an effect here: senders act on round-trip times, not on ECN "
+            f"({scenario.sending_text}).",
+        )
     if unlike is not None:
         return Verdict(VerdictKind.UNCALIBRATED, f"No recommendation: {unlike}")
     rows = [one for one in predictions if one.status is SolveStatus.OK]
@@ -295,6 +301,7 @@ def recommend(
     return Recommendation(
         watermark=ledger.proposals[winner].watermark,
         incumbent=problem.incumbent,
+        incumbent_by_role=problem.by_role,
         incumbent_prediction=incumbent_prediction,
         winner_prediction=winner_prediction,
         candidates=tuple(
@@ -322,6 +329,7 @@ def recommend(
             f"{policy_text(settings.policy)} policy",
             policy=settings.policy,
             opinion=opinion,
+            other_roles=tuple(role for role, _ in problem.by_role),
         ),
         parts=tuple(
             _part(number, part, ledger, decision, settings, problem, in_full, incumbent)

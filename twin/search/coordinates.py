@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 from telemetry.topology import GBPS
-from twin.dcqcn import MICROSECOND, DcqcnParams
 from twin.errors import ParameterError, check_known
 from twin.scenario import Scenario
+from twin.senders.dcqcn import MICROSECOND, DcqcnParams
 from twin.watermark import RoleWatermarks, Setting, Watermark, WatermarkBounds
 
 What = Literal["watermark", "roles", "nic", "path"]

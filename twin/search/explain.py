@@ -82,23 +82,27 @@ def why(
     policy: Policy,
     gained: str | None = None,
     opinion: SecondOpinion | None = None,
+    other_roles: tuple[str, ...] = (),
 ) -> str:
     """One sentence: watermark, gain, what gets better and what worse, second opinion, traffic.
 
     ``gained`` such as ``8 ± 2 % better for the balanced policy``; None where the normalised score decides.
+    Ports of ``other_roles`` run another watermark than the incumbent.
     """
     traffic = f"{CLASS_WORDS.get(dominant_class, dominant_class)} carry the most bytes"
     if verdict.kind is not VerdictKind.CHANGE:
         queue = bytes_text(incumbent_prediction.queue_mean_bytes)
         now = f"now predicted: mean queue {queue}, {_harm(incumbent_prediction, pfc)}"
         said = f"{_inside(verdict.sentence)}; {now}{_said(opinion, changes=False)}"
-        return f"Keep {watermark_text(watermark)}: {said}; {traffic}."
+        beside = f", and its own on {' and '.join(other_roles)} ports" if other_roles else ""
+        return f"Keep {watermark_text(watermark)}{beside}: {said}; {traffic}."
     effects = _effects(incumbent_prediction, winner_prediction, policy)
     effects.append(_queue(incumbent_prediction, winner_prediction))
     effects.append(_harm_change(incumbent_prediction, winner_prediction, pfc))
+    everywhere = f" on all ports, {' and '.join(other_roles)} too" if other_roles else ""
     lead = "" if gained is None else f"{gained}: "
     said = f"{', '.join(effects)}{_said(opinion, changes=True)}"
-    return f"{watermark_text(watermark)}: {lead}{said}; {traffic}."
+    return f"{watermark_text(watermark)}{everywhere}: {lead}{said}; {traffic}."
 
 
 def _effects(incumbent: Prediction, winner: Prediction, policy: Policy) -> list[str]:

@@ -24,7 +24,7 @@ from twin.search.problem import SearchSettings
 from twin.search.runs import Rung
 from twin.search.slices import deal, groups, last_ports, slices
 from twin.units import duration_text, percent_text
-from twin.watermark import Watermark
+from twin.watermark import Setting, Watermark
 from twin.workers.pool import Task, Workers, answering, shipped_scenario
 
 CANDIDATE_SHARES = (1.0, 0.5, 0.25, 0.125)
@@ -223,7 +223,7 @@ def look(
     moments: Sequence[Scenario],
     files: Sequence[Path],
     settings: SearchSettings,
-    incumbent: Watermark,
+    incumbent: Setting,
     seed: int,
     workers: Workers,
     progress: Callable[[int, int], None],
@@ -246,7 +246,7 @@ def look(
 def _cut(
     looks: Plan,
     files: Sequence[Path],
-    incumbent: Watermark,
+    incumbent: Setting,
     seed: int,
     workers: Workers,
     progress: Callable[[int, int], None],
@@ -276,7 +276,7 @@ class SliceTask:
     scenario_file: Path
     n_slices: int
     wanted: tuple[int, ...]
-    incumbent: Watermark
+    incumbent: Setting
     seed: int
 
     def run(self) -> tuple[Prediction, list[Scenario], float]:
@@ -316,7 +316,7 @@ class WholeRuns:
     def run(
         self,
         candidates: Collection[int],
-        watermarks: Sequence[Watermark],
+        watermarks: Sequence[Setting],
         n_workers: int,
         predict: Callable[[str, Sequence[Task]], list[list[Prediction]]],
     ) -> None:

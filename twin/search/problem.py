@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
@@ -16,7 +16,7 @@ from twin.search.candidates import lambda_for
 from twin.search.coordinates import WHAT, SenderBounds, What, senders_within
 from twin.search.gain import POLICIES, Policy
 from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, ScoreName, Weights
-from twin.watermark import Watermark, WatermarkBounds
+from twin.watermark import RoleWatermarks, Setting, Watermark, WatermarkBounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +27,11 @@ class TuningProblem:
     monitored ports: candidates are judged over all of them. ``long`` are longer stretches of traffic, the
     newest first: the leaders run on these too, and they decide. ``standing`` is what was recommended before:
     it stays the answer until another is surely better by the margin.
-    ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
-    ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` are passed on with the
-    recommendation. ``unlike``: why the scenario is not like the network, so that nothing can be recommended.
+    ``by_role`` are roles whose ports run another watermark than the incumbent, sorted: engines run the
+    incumbent so (``as_run``), every candidate on all ports. ``dominant_class`` is the label of the class that
+    carries most bytes: ``elephant``, ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's.
+    ``notes`` are passed on with the recommendation. ``unlike``: why the scenario is not like the network, so
+    that nothing can be recommended.
     Raises ``ParameterError`` for an unknown class, or an earlier moment of other ports.
     """
 
@@ -40,6 +42,7 @@ class TuningProblem:
     earlier: tuple[Scenario, ...] = ()
     long: tuple[Scenario, ...] = ()
     standing: Watermark | None = None
+    by_role: tuple[tuple[str, Watermark], ...] = ()
     pfc: bool | None = None
     notes: tuple[str, ...] = ()
     unlike: str | None = None
@@ -52,6 +55,10 @@ class TuningProblem:
                 rule = "moments are of one fabric, with the same ports and monitored ports"
                 remedy = "leave out moments from before the topology changed"
                 raise ParameterError("earlier moment", received, rule, remedy)
+
+    def as_run(self, watermark: Watermark) -> Setting:
+        """What engines run for it: for the incumbent what ports of each role run."""
+        return RoleWatermarks.of(watermark, dict(self.by_role)) if watermark == self.incumbent else watermark
 
     @property
     def moments(self) -> tuple[Scenario, ...]:
@@ -162,6 +169,10 @@ class SearchSettings:
             raise ParameterError(
                 "search fractions", str(self.fractions), "they rise from above 0 to 1", "give such as 0.4, 1"
             )
+
+    def for_the_incumbent_alone(self) -> SearchSettings:
+        """As few runs as give the incumbent's figures, where nothing else will be recommended."""
+        return replace(self, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
 
 
 def persistent_share(scenario: Scenario) -> float | None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction
 from twin.search.candidates import Origin
 from twin.search.gain import Policy
 from twin.search.score import ScoreName, Weights
 from twin.search.trajectories import Trajectories
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 
@@ -225,8 +225,10 @@ class Recommendation:
     ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. With a
     ``second_opinion`` gains are those of both engines; predictions are always the first's, which ran every
     candidate. ``trajectories`` are those of the incumbent and of ``watermark``, by the first engine
-    under ``seed``; None where they failed, see ``notes``. ``co_tuning`` is there where more than the
-    watermark may be set. The same problem, settings, seed and version give the same recommendation anywhere.
+    under ``seed``; None where they failed, see ``notes``. ``incumbent_by_role`` are roles whose ports run
+    another watermark than the incumbent; what is recommended is for all ports. ``co_tuning`` is there where
+    more than the watermark may be set. The same problem, settings, seed and version give the same
+    recommendation anywhere.
     """
 
     watermark: Watermark
@@ -252,6 +254,7 @@ class Recommendation:
     second_opinion: SecondOpinion | None = None
     trajectories: Trajectories | None = None
     co_tuning: CoTuning | None = None
+    incumbent_by_role: tuple[tuple[str, Watermark], ...] = ()
 
     @property
     def changes(self) -> bool:

@@ -32,7 +32,7 @@ from twin.search.runs import Ledger, Pair, Rung, in_batches
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
-from twin.watermark import Watermark
+from twin.watermark import Setting
 from twin.workers.pool import Task, Workers, shipped
 
 _INCUMBENT = 0  # proposed first, so its candidate number
@@ -68,12 +68,13 @@ def tune(
     if seed < 0:
         raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
     report = progress or (lambda _: None)
+    problem, settings = _by_senders(problem, settings)
     with shipped(problem.moments) as files:
         looks, slices, incumbent = look(
             problem.moments,
             files,
             settings,
-            problem.incumbent,
+            problem.as_run(problem.incumbent),
             seed,
             workers,
             lambda done, total: report(Progress("slices", done, total)),
@@ -110,6 +111,20 @@ def tune(
                 progress=lambda stage, done, total: report(Progress(stage, done, total)),
             )
             return replace(answer, co_tuning=together)
+
+
+def _by_senders(problem: TuningProblem, settings: SearchSettings) -> tuple[TuningProblem, SearchSettings]:
+    """The packet engine alone where a host sends by something else than DCQCN."""
+    if not any(scenario.sending for scenario in problem.moments):
+        return problem, settings
+    settings = replace(settings, engine="packet", second_engine=None, what=("watermark",))
+    if problem.scenario.unmarked:  # the incumbent's figures say all there is to say
+        return problem, settings.for_the_incumbent_alone()
+    note = (
+        f"The packet engine ran every candidate, without a second opinion: {problem.scenario.sending_text} "
+        "act on round-trip times, which only it models."
+    )
+    return replace(problem, notes=(*problem.notes, note)), settings
 
 
 def engine_seeds(seed: int, count: int) -> tuple[int, ...]:
@@ -192,7 +207,7 @@ class _Round:
             found = predict_trajectories(
                 self._problem.scenario,
                 self._whole_files[0],
-                (answer.incumbent, answer.watermark),
+                (self._problem.as_run(answer.incumbent), self._problem.as_run(answer.watermark)),
                 engine=self._settings.engine,
                 seed=self._seed,
                 workers=self._workers,
@@ -326,7 +341,7 @@ class _Round:
     def confirm_these(self, candidates: Collection[int]) -> None:
         """Runs the full window under every seed, and a fabric looked at in slices as a whole."""
         self._run_as_leaders(candidates)
-        watermarks = [one.watermark for one in self._ledger.proposals]
+        watermarks = self._watermarks(range(len(self._ledger.proposals)))
         self._whole.run(candidates, watermarks, self._workers.n_workers, self._all)
 
     def _prediction(self) -> Callable[[int], Prediction]:
@@ -397,7 +412,7 @@ class _Round:
         ]
         return self._all(stage, tasks)
 
-    def _task(self, part: int, moment: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
+    def _task(self, part: int, moment: int, rung: int, watermarks: tuple[Setting, ...], seed: int) -> Task:
         duration_s = self._ledger.rungs[rung].fraction * self._moments[moment].duration_s
         return Task(self._file(part, moment), self._settings.engine, duration_s, watermarks, seed)
 
@@ -405,8 +420,8 @@ class _Round:
         """The scenario of a part's moment."""
         return self._files[part * self._n_moments + moment]
 
-    def _watermarks(self, candidates: Sequence[int]) -> tuple[Watermark, ...]:
-        return tuple(self._ledger.proposals[number].watermark for number in candidates)
+    def _watermarks(self, candidates: Sequence[int]) -> tuple[Setting, ...]:
+        return tuple(self._problem.as_run(self._ledger.proposals[number].watermark) for number in candidates)
 
     def _all(self, stage: str, tasks: Sequence[Task]) -> list[list[Prediction]]:
         """The predictions of all tasks, in their order."""

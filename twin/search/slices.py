@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from twin.prediction import Prediction
 from twin.replay.model import ReplayEngine
 from twin.scenario import Background, Scenario, reverse_ports
-from twin.watermark import Watermark
+from twin.watermark import Setting
 
 LEAST_RACKS = 8
 
@@ -58,7 +58,7 @@ def deal(scenario: Scenario, n_slices: int) -> dict[int, int]:
 
 
 def slices(
-    scenario: Scenario, slice_of: Mapping[int, int], wanted: Sequence[int], incumbent: Watermark, seed: int
+    scenario: Scenario, slice_of: Mapping[int, int], wanted: Sequence[int], incumbent: Setting, seed: int
 ) -> tuple[Prediction, list[Scenario], float]:
     """The incumbent's prediction on the whole scenario, the slices ``wanted`` of it, and their own share.
 

@@ -12,7 +12,7 @@ import numpy as np
 from twin.errors import SearchError
 from twin.prediction import SolveStatus, Trajectory
 from twin.scenario import Scenario
-from twin.watermark import Watermark
+from twin.watermark import Setting, Watermark
 from twin.workers.pool import Workers, answering, shipped_scenario
 
 MOST_QUEUES = 8
@@ -44,7 +44,7 @@ class TrajectoryTask:
     scenario_file: Path
     engine: str
     duration_s: float
-    watermark: Watermark
+    watermark: Setting
     seed: int
 
     def run(self) -> Trajectory:
@@ -60,7 +60,7 @@ class TrajectoryTask:
 def predict_trajectories(
     scenario: Scenario,
     file: Path,
-    watermarks: Sequence[Watermark],
+    watermarks: Sequence[Setting],
     *,
     engine: str,
     seed: int,
@@ -73,7 +73,7 @@ def predict_trajectories(
     ``TwinError`` with the status of a run that fails.
     """
     tried = list(dict.fromkeys(watermarks))
-    found: dict[Watermark, Trajectory] = {}
+    found: dict[Setting, Trajectory] = {}
 
     def enter(number: int, trajectory: Trajectory) -> None:
         found[tried[number]] = trajectory

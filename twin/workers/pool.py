@@ -26,12 +26,12 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
 from joblib.externals.loky.process_executor import ShutdownExecutorError
 
-from twin.dcqcn import DcqcnParams
 from twin.engine import Engine
 from twin.engine import engine as engine_named
 from twin.errors import ParameterError, SearchError, TwinError, what_did_not_fit
 from twin.prediction import Prediction
 from twin.scenario import Scenario
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Setting
 
 _CHECK_PARENT_EVERY_S = 2.0

@@ -4,7 +4,7 @@ import { apart, extent, gainsSaid, policiesOf } from "../src/views/history/gain-
 import { gainSentence } from "../src/views/why/outcome-words.ts";
 import { timeLabels, timeSplits } from "../src/parts/time-axis.ts";
 import { RANGES, drawnFrom, sinceOf } from "../src/views/history/range.ts";
-import { drawable, portsOf } from "../src/views/history/series.ts";
+import { continued, drawable, portsOf } from "../src/views/history/series.ts";
 
 const at = (second) => new Date(second * 1000).toISOString();
 const port = (...seconds) => ({
@@ -19,6 +19,15 @@ test("where nothing was seen for longer than a step there is a gap", () => {
   assert.deepEqual(found.depth_bytes, [100, 110, null, 150]);
   assert.deepEqual(found.pause_share, [null, null, null, null]);
   assert.deepEqual(drawable(port(), 10).xs, []);
+});
+
+test("a forecast goes on where the past ends", () => {
+  const path = { at: [110, 120, 130].map(at), throughput_bytes_per_s: [1, 2, 3], low_bytes_per_s: [0, 1, 2], high_bytes_per_s: [2, 3, 4] };
+  const found = continued(drawable(port(100, 110), 10), path);
+  assert.deepEqual(found.xs, [100, 110, 120, 130]);
+  assert.deepEqual(found.throughput, [100, 110, null, null]);
+  assert.deepEqual([found.low, found.forecast, found.high], [[null, null, 1, 2], [null, null, 2, 3], [null, null, 3, 4]]);
+  assert.deepEqual(continued(drawable(port(200), 10), path).forecast, [null]);
 });
 
 test("ports of two documents are each named once", () => {

@@ -16,7 +16,7 @@ from bench.rivals.tuner import FabricFacts, Looks, Seen, Settings
 from bench.rivals.tuners.probing import Effort, Prober, Search, accepted
 from bench.rivals.tuners.utility import PLUS, RELEASED, ChangeOfTraffic, Weights, utility
 from telemetry.topology import GBPS
-from twin.dcqcn import MICROSECOND, PRESETS, DcqcnParams
+from twin.senders.dcqcn import MICROSECOND, PRESETS, DcqcnParams
 from twin.watermark import Watermark
 
 

@@ -59,4 +59,43 @@ class OlderEosRig(EosRig):
     modern = False
 
 
-RIGS = (EosRig, OlderEosRig)
+class RoleEosRig(EosRig):
+    """Two ports of a role, which share their profile with a third; none of its own at first."""
+
+    kind = "eos-role"
+    ports: ClassVar[tuple[str, ...]] = ("Ethernet1/1", "Ethernet3/1")
+
+    def reset(self) -> None:
+        super().reset()
+        self.switch.running["interface Ethernet3/1"] = {f"service-profile {PROFILE}": {}}
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        return super().adapter(**({"role": "leaf-host-12.5G", "ports": self.ports} | device))
+
+    def hardware(self) -> Hardware:
+        assert self.switch.unexpected == []
+        return {
+            (port, queue): mark_of(self.switch.line(queue, self.switch.effective(port)))
+            for port in self.ports
+            for queue in QUEUES
+        }
+
+    def bystanders(self) -> object:
+        """Profiles and ports that are not of the role, and all that its ports run but the lines."""
+        rest = deepcopy(self.switch.running)
+        own = {}
+        for port in self.ports:
+            place = self.switch.effective(port)
+            own[port] = deepcopy(rest[place])
+            for queue in QUEUES:
+                own[port][f"uc-tx-queue {queue}"].pop(self.switch.line(queue, place), None)
+            del rest[f"interface {port}"][place.replace("qos ", "service-")]
+        return own, {line: below for line, below in rest.items() if "ecntwin-" not in line}
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        for place in {self.switch.effective(port) for port in self.ports}:
+            for queue in QUEUES[: 1 if only_first else None]:
+                self.switch.set_by_hand(queue, line_of(watermark), place)
+
+
+RIGS = (EosRig, OlderEosRig, RoleEosRig)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from xml.etree import ElementTree
 
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, UnitProfile
-from switches.junos import JunosAdapter
+from switches.junos.adapter import JunosAdapter
 from tests.contract.rig import PATIENT, Hardware
 from tests.contract.rigs.netconf import NetconfServerRig
 from tests.counterparts.switches.junos_switch import JunosSwitch
@@ -104,7 +105,7 @@ class JunosRig(NetconfServerRig):
         return self.adapter(password=Secret(env="JUNOS_WRONG"))
 
     def running(self, configuration: Element) -> Hardware:
-        return _running(configuration)
+        return _running(configuration, PORTS)
 
     def bystanders(self) -> object:
         others = deepcopy(self.server.store.running)
@@ -124,10 +125,13 @@ class JunosRig(NetconfServerRig):
         return ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
 
     def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        self.set_by_hand(watermark, ["s-first"] if only_first else ["s-first", "s-rest"])
+
+    def set_by_hand(self, watermark: Watermark, schedulers: Sequence[str]) -> None:
         changed = deepcopy(self.server.store.running)
         cos = _cos(changed)
         levels = (watermark.kmin_bytes // PERCENT, watermark.kmax_bytes // PERCENT)
-        for number, scheduler in enumerate(["s-first"] if only_first else ["s-first", "s-rest"]):
+        for number, scheduler in enumerate(schedulers):
             name = f"by-hand-{number}"
             for old in cos.findall("drop-profiles"):
                 if old.findtext("name") == name:
@@ -145,10 +149,11 @@ class JunosRig(NetconfServerRig):
         self.server.store.set_running(changed)
 
 
-def _running(configuration: Element) -> Hardware:
+def _running(configuration: Element, schedulers: dict[str, str]) -> Hardware:
+    """What the ports run by their schedulers."""
     cos = _cos(configuration)
     found: Hardware = {}
-    for port, scheduler in PORTS.items():
+    for port, scheduler in schedulers.items():
         (entry,) = [one for one in cos.findall("schedulers") if one.findtext("name") == scheduler]
         named = entry.findtext("drop-profile-map/drop-profile")
         if named is None or entry.find("explicit-congestion-notification") is None:
@@ -174,4 +179,53 @@ def _bound(cos: Element, scheduler: str) -> Element:
     return bound
 
 
-RIGS = (JunosRig,)
+class RoleJunosRig(JunosRig):
+    """A port that has a scheduler alone, and one that shares its own with a port of another role."""
+
+    kind = "junos-role"
+    ports = ("et-0/0/0", "et-0/0/1")
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        return super().adapter(**({"role": "leaf-host-12.5G", "ports": self.ports} | device))
+
+    def running(self, configuration: Element) -> Hardware:
+        return _running(configuration, _schedulers(configuration, self.ports))
+
+    def bystanders(self) -> object:
+        """All but what is ours, and what the ports of the role run but for the marking."""
+        others = deepcopy(self.server.store.running)
+        cos = _cos(others)
+        found = []
+        for port, name in _schedulers(others, self.ports).items():
+            (scheduler,) = [one for one in cos.findall("schedulers") if one.findtext("name") == name]
+            parts = [part for part in scheduler if part.tag == "transmit-rate"]
+            found.append((port, [ElementTree.tostring(part, encoding="unicode").strip() for part in parts]))
+        for entry in list(cos):
+            if (entry.findtext("name") or "").startswith(("ecntwin-", "by-hand-")):
+                cos.remove(entry)
+        for interface in cos.iter("interface"):
+            if interface.findtext("name") in self.ports:
+                interface.clear()
+        cos[:] = sorted(cos, key=lambda one: (one.tag, one.findtext("name") or ""))
+        return found, ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        ports = self.ports[:1] if only_first else self.ports
+        names = _schedulers(self.server.store.running, ports).values()
+        self.set_by_hand(watermark, list(names))
+
+
+def _schedulers(configuration: Element, ports: Iterable[str]) -> dict[str, str]:
+    """The scheduler of queue 3 of each port."""
+    cos = _cos(configuration)
+    maps = {one.findtext("name"): one for one in cos.findall("scheduler-maps")}
+    mapped = {one.findtext("name"): one.findtext("scheduler-map") for one in cos.iter("interface")}
+    return {
+        port: str(one.findtext("scheduler"))
+        for port in ports
+        for one in maps[mapped[port]].findall("forwarding-class")
+        if one.findtext("name") == "NO-LOSS"
+    }
+
+
+RIGS = (JunosRig, RoleJunosRig)

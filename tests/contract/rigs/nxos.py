@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from switches.base import SwitchAdapter
 from switches.cli.nxos import NxosAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
-from tests.counterparts.switches.nxos_switch import CLASSES, POLICY, NxosSwitch, line_of, mark_of
+from tests.counterparts.switches.nxos_switch import BINDING, CLASSES, POLICY, NxosSwitch, line_of, mark_of
 from twin.watermark import Watermark
 
 
@@ -54,4 +55,57 @@ class NxosRig(HttpRig):
         return self.fault("halving")
 
 
-RIGS = (NxosRig,)
+class RoleNxosRig(NxosRig):
+    """Two ports of a role: one has the system's policy, one names it itself, as a third port does."""
+
+    kind = "nxos-role"
+    ports = ("Ethernet1/1", "Ethernet1/3")
+
+    def reset(self) -> None:
+        super().reset()
+        for port in ("Ethernet1/2", "Ethernet1/3"):
+            self.switch.running[f"interface {port}"] = {BINDING + POLICY: {}}
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        return super().adapter(**({"role": "leaf-host-12.5G", "ports": self.ports} | device))
+
+    def hardware(self) -> Hardware:
+        assert self.switch.unexpected == []
+        return {
+            (port, queue): mark_of(self.switch.line(queue, self.switch.effective(port)))
+            for port in self.ports
+            for queue in CLASSES
+        }
+
+    def bystanders(self) -> object:
+        """Policies and ports that are not of the role, and all that its ports run but the lines."""
+        rest = deepcopy(self.switch.running)
+        own = {}
+        for port in self.ports:
+            policy = self.switch.effective(port)
+            own[port] = deepcopy(rest[f"policy-map type queuing {policy}"])
+            for queue, label in CLASSES.items():
+                own[port][f"class type queuing {label}"].pop(self.switch.line(queue, policy))
+            rest.pop(f"interface {port}", None)
+        return (
+            own,
+            {line: below for line, below in rest.items() if "ecntwin-" not in line},
+            list(self.switch.checkpoints),
+        )
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        for policy in {self.switch.effective(port) for port in self.ports}:
+            for queue in list(CLASSES)[: 1 if only_first else None]:
+                self.switch.set_by_hand(queue, line_of(watermark), policy)
+
+    @contextmanager
+    def applying_half(self) -> Iterator[None]:
+        """The old policy is taken off a port, and the new one refused."""
+        self.switch.refuses = f"{BINDING}ecntwin-"
+        try:
+            yield
+        finally:
+            self.switch.refuses = None
+
+
+RIGS = (NxosRig, RoleNxosRig)

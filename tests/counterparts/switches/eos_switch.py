@@ -14,6 +14,7 @@ from twin.watermark import Watermark
 
 QUEUES = (3, 4)
 PROFILE = "ROCE"
+PORTS = ("Ethernet1/1", "Ethernet2/1")
 TIMER = "commit timer 00:05:00"
 _WRED = re.compile(
     r"random-detect ecn minimum-threshold (\d+) (?:bytes|segments|kbytes) maximum-threshold (\d+)"
@@ -143,9 +144,17 @@ class EosSwitch(HttpSwitch):
             self._path.pop()
             return {}
         here: Tree = self.candidates[self._session]
+        whole = here
         for part in self._path:
             here = here[part]
-        if command.startswith("no ") and command.removeprefix("no ") in here:
+        if self._binds(command, whole):
+            _bind(here, command)
+        elif self._copies(command):
+            self._path += [command] if here.setdefault(command, {}) or _opens(command) else []
+        elif command.startswith("no ") and command.removeprefix("no ") in here:
+            name = command.removeprefix("no qos profile ")
+            if any(f"service-profile {name}" in below for below in whole.values()):
+                raise ValueError(f"profile {name} is in use")
             del here[command.removeprefix("no ")]
         elif command in here and not command.startswith("random-detect"):
             self._path.append(command)
@@ -156,6 +165,22 @@ class EosSwitch(HttpSwitch):
         else:
             raise ValueError("unexpected")
         return {}
+
+    def _binds(self, command: str, whole: Tree) -> bool:
+        place, name = "".join(self._path), command.removeprefix("service-profile ")
+        return place.startswith("interface ") and name != command and f"qos profile {name}" in whole
+
+    def _copies(self, command: str) -> bool:
+        """Whether it begins a profile of ours, or is a line of one that stands in another profile so."""
+        if not self._path:
+            return command.startswith("qos profile ecntwin-")
+        if self._path[-1] in _settable() and _WRED.fullmatch(command):
+            return False  # it replaces the one that is there
+        others = [below for line, below in self.running.items() if line.startswith("qos profile ")]
+        for part in self._path[1:]:
+            others = [below[part] for below in others if part in below]
+        ours = self._path[0].startswith("qos profile ecntwin-")
+        return ours and any(command in below for below in others)
 
     def _commit(self, name: str, *, timed: bool) -> None:
         if self.waiting is not None:
@@ -180,8 +205,14 @@ class EosSwitch(HttpSwitch):
             raise ValueError(f"Session {name} is over")
         self.sessions[name] = "aborted"
 
+    def effective(self, port: str) -> str:
+        """The profile of a port."""
+        (name,) = [line for line in self.running[f"interface {port}"] if line.startswith("service-profile ")]
+        return f"qos profile {name.removeprefix('service-profile ')}"
+
     def _note(self) -> None:
-        found = [_WRED.fullmatch(self.line(queue) or "") for queue in QUEUES]
+        places = {f"qos profile {PROFILE}", *(self.effective(port) for port in PORTS)}
+        found = [_WRED.fullmatch(self.line(queue, place) or "") for place in places for queue in QUEUES]
         self.history += [(int(match[1]), int(match[2])) for match in found if match]
 
     def _shown_sessions(self) -> dict[str, Any]:
@@ -211,6 +242,16 @@ def mark_of(line: str | None) -> Watermark | None:
         return None
     words = line.split()
     return Watermark(int(words[3]), int(words[6]), int(words[9]) / 100)
+
+
+def _opens(command: str) -> bool:
+    return command.startswith(("qos profile ", "uc-tx-queue "))
+
+
+def _bind(interface: Tree, command: str) -> None:
+    for line in [line for line in interface if line.startswith("service-profile ")]:
+        del interface[line]
+    interface[command] = {}
 
 
 def _settable() -> set[str]:

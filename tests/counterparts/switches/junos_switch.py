@@ -102,6 +102,11 @@ def _check(configuration: Element) -> None:
     cos = configuration.find("configuration/class-of-service")
     if cos is None:
         return
+    for kind, reference in (("scheduler-maps", "scheduler-map"), ("schedulers", "scheduler")):
+        names = {entry.findtext("name") for entry in cos.findall(kind)}
+        for name in cos.iter(reference):
+            if name.text not in names:
+                raise RpcError("operation-failed", f"{reference} {name.text} is not defined")
     profiles = {entry.findtext("name") for entry in cos.iter("drop-profiles")}
     for name in cos.iter("drop-profile"):
         if name.text not in profiles:

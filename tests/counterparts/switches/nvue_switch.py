@@ -40,10 +40,15 @@ class NvueSwitch(HttpSwitch):
                 "buffer": {"default-global": {"ingress-pool": {"0": {"memory-percent": 100}}}},
             },
             "interface": {"swp1": {"type": "swp"}},
+            "system": {
+                "hostname": "leaf1",
+                "forwarding": {"ecmp-hash": {"source-ip": "on", "source-port": "on", "gtp-teid": "off"}},
+            },
         }
         self.hardware: dict[str, dict[str, Any]] = deepcopy(classes)
         self.revisions: dict[str, dict[str, Any]] = {}
         self.candidates: dict[str, dict[str, Any]] = {}
+        self.seeds: dict[str, int | None] = {}  # by revision
         self.history: list[tuple[int, int]] = []
         self.saved = 0
         self.ignoring = False
@@ -76,8 +81,13 @@ class NvueSwitch(HttpSwitch):
             return self._revision(asked, names[1:])
         if asked.method == "GET" and tuple(names[:2]) == _TABLE[:2]:
             return self._show(asked, names)
+        if asked.method == "GET" and names in (["system"], ["system", "forwarding"]):
+            shown = self.applied["system"]
+            return Reply(body=shown if names == ["system"] else shown["forwarding"])
         if asked.method == "PATCH" and tuple(names) == _TABLE:
             return self._patch(asked)
+        if asked.method == "PATCH" and names == ["system", "forwarding"]:
+            return self._patch_forwarding(asked)
         return self.surprised(asked, "no such call", 404)
 
     def _show(self, asked: Asked, names: list[str]) -> Reply:
@@ -127,6 +137,16 @@ class NvueSwitch(HttpSwitch):
         self.candidates[name].update(deepcopy(asked.body))
         return Reply(body=asked.body, changes=True)
 
+    def _patch_forwarding(self, asked: Asked) -> Reply:
+        name, body = asked.query.get("rev", ""), asked.body
+        if self.revisions.get(name, {}).get("state") != "pending" or not isinstance(body, dict):
+            return self.surprised(asked, "not a pending revision, or not JSON")
+        seed = body.get("hash-seed", "")
+        if set(body) != {"hash-seed"} or not (seed is None or (type(seed) is int and 0 <= seed < 2**32)):
+            return self.surprised(asked, "not a hash seed")
+        self.seeds[name] = seed
+        return Reply(body=body, changes=True)
+
     def _advance(self) -> None:
         """Time passes with every question; an apply is over after ``slow`` of them."""
         for name, shown in self.revisions.items():
@@ -140,6 +160,10 @@ class NvueSwitch(HttpSwitch):
                 return
             shown["state"] = "applied"
             self._run(self.candidates[name])
+            if name in self.seeds and not self.ignoring:
+                self.applied["system"]["forwarding"]["hash-seed"] = self.seeds[name]
+                if self.seeds[name] is None:
+                    del self.applied["system"]["forwarding"]["hash-seed"]
 
     def _run(self, candidate: dict[str, dict[str, Any] | None]) -> None:
         tables = [self.table] if self.ignoring else [self.table, self.hardware]

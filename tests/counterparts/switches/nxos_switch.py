@@ -6,6 +6,7 @@ Requests are held to the exact form of NX-API's JSON, and commands to those that
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 from tests.counterparts.switches.http_switch import Asked, HttpSwitch, Reply
@@ -13,6 +14,9 @@ from twin.watermark import Watermark
 
 POLICY = "QOS_EGRESS_PORT"
 CLASSES = {3: "c-out-8q-q3", 4: "c-out-8q-q4"}
+BINDING = "service-policy type queuing output "
+_MAP = "policy-map type queuing "
+_OWN = f"{_MAP}ecntwin-"
 _WRED = re.compile(
     r"random-detect minimum-threshold (\d+) (?:bytes|kbytes) maximum-threshold (\d+) (?:bytes|kbytes)"
     r" drop-probability (\d+) weight (\d+)(?: ecn)?"
@@ -64,9 +68,9 @@ class NxosSwitch(HttpSwitch):
         lines = self.running[f"policy-map type queuing {policy}"][f"class type queuing {CLASSES[queue]}"]
         return next((line for line in lines if line.startswith("random-detect")), None)
 
-    def set_by_hand(self, queue: int, line: str | None) -> None:
-        lines = self.running[f"policy-map type queuing {POLICY}"][f"class type queuing {CLASSES[queue]}"]
-        lines.pop(self.line(queue), None)
+    def set_by_hand(self, queue: int, line: str | None, policy: str = POLICY) -> None:
+        lines = self.running[f"policy-map type queuing {policy}"][f"class type queuing {CLASSES[queue]}"]
+        lines.pop(self.line(queue, policy), None)
         if line is not None:
             lines[line] = {}
 
@@ -84,6 +88,7 @@ class NxosSwitch(HttpSwitch):
         run = {"cli_show_ascii": self._act, "cli_show": self._show, "cli_conf": self._configure}[kind]
         self._path: list[str] = []
         self._set = 0
+        before = deepcopy((self.running, self.history))
         for command in commands.split(" ;"):
             try:
                 outputs.append({"input": command, "msg": "Success", "code": "200", "body": run(command)})
@@ -93,6 +98,8 @@ class NxosSwitch(HttpSwitch):
                 why = {"clierror": f"% {error}\n", "msg": "CLI execution error", "code": "400"}
                 outputs.append({"input": command, **why})
                 break
+        if self.ignoring and kind == "cli_conf":
+            self.running, self.history = before
         body = {"type": kind, "version": "1.0", "sid": "eoc"}
         shown = outputs if len(outputs) > 1 else outputs[0]
         reply = {"ins_api": {**body, "outputs": {"output": shown}}}
@@ -127,26 +134,65 @@ class NxosSwitch(HttpSwitch):
                 return "[########################################] 100%\nCopy complete."
         raise ValueError("unexpected")
 
+    def effective(self, port: str) -> str:
+        """The policy of a port: its own, else the system's."""
+        places = (self.running.get(f"interface {port}", {}), self.running.get("system qos", {}))
+        found = [line.removeprefix(BINDING) for lines in places for line in lines if line.startswith(BINDING)]
+        return found[0]
+
     def _configure(self, command: str) -> dict[str, Any]:
         if self.refuses is not None and command.startswith(self.refuses):
             raise ValueError("Invalid command")
-        if command == f"policy-map type queuing {POLICY}":
+        within = self._path[0] if self._path else ""
+        if command == _MAP + POLICY or command.startswith((_OWN, "interface Ethernet")):
+            self.running.setdefault(command, {})
             self._path = [command]
-        elif self._path and command in {f"class type queuing {label}" for label in CLASSES.values()}:
-            self._path = [self._path[0], command]
+        elif command.startswith(f"no {_OWN}") and command.removeprefix("no ") in self.running:
+            self._remove(command.removeprefix(f"no {_MAP}"))
+        elif within.startswith("interface ") and BINDING in command:
+            self._bind(command, self.running[within])
+        elif within.startswith(_OWN) and any(command in policy for policy in self._others(within)):
+            self.running[within].setdefault(command, {})
+            self._path = [within, command]
+        elif within and command in {f"class type queuing {label}" for label in CLASSES.values()}:
+            self._path = [within, command]
         elif len(self._path) == 2 and (_WRED.fullmatch(command) or command.startswith("no random-detect")):
             self._wred(command)
+        elif len(self._path) == 2 and any(
+            command in policy.get(self._path[1], {}) for policy in self._others(within)
+        ):
+            self.running[within][self._path[1]][command] = {}
         else:
             raise ValueError("unexpected")
         return {}
+
+    def _others(self, ours: str) -> list[Tree]:
+        """The policies of which that one of ours may be a copy; none where it is not ours."""
+        if not ours.startswith(_OWN):
+            return []
+        return [lines for name, lines in self.running.items() if name.startswith(_MAP) and name != ours]
+
+    def _remove(self, policy: str) -> None:
+        if any(BINDING + policy in lines for lines in self.running.values()):
+            raise ValueError(f"Policy-map {policy} is being referenced")
+        del self.running[_MAP + policy]
+
+    def _bind(self, command: str, lines: Tree) -> None:
+        """An interface has one queuing policy: another takes its place only once it is gone."""
+        if command.startswith("no ") and command.removeprefix("no ") in lines:
+            del lines[command.removeprefix("no ")]
+        elif command.startswith(BINDING) and _MAP + command.removeprefix(BINDING) in self.running:
+            if any(line.startswith(BINDING) for line in lines):
+                raise ValueError("a policy of this type is attached already")
+            lines[command] = {}
+        else:
+            raise ValueError("unexpected")
 
     def _wred(self, command: str) -> None:
         self._set += 1
         if self.halving and self._set > 1:
             raise ValueError("Unable to perform the action due to incompatibility")
         lines: Tree = self.running[self._path[0]][self._path[1]]
-        if self.ignoring:
-            return
         if command.startswith("no "):
             del lines[command.removeprefix("no ")]
             return

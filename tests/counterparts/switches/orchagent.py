@@ -1,10 +1,11 @@
-"""What SONiC's orchagent makes of WRED_PROFILE and QUEUE, and the hardware behind it; opens no connection.
+"""What SONiC's orchagent makes of WRED_PROFILE, QUEUE and SWITCH_HASH, and the hardware behind it; opens no
+connection.
 
 It follows sonic-swss ``orchagent/qosorch.cpp`` and ``orch.cpp`` (read at e6b0c5b, 2026-08): one unknown
 field rejects a row, thresholds are int32, Kmin above Kmax is rejected, a known profile is set attribute by
 attribute, with a threshold deferred that would cross the other, and a new one is one create call. A profile
 that is removed while a queue runs it is neither bound nor set again until no queue does. What waits is tried
-again.
+again. A hash function that the switch has is one attribute of it, and is never removed (``switchorch.cpp``).
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ NULL = "oid:0x0"
 WRED = "ASIC_STATE:SAI_OBJECT_TYPE_WRED:"
 QUEUE = "ASIC_STATE:SAI_OBJECT_TYPE_QUEUE:"
 BOUND = "SAI_QUEUE_ATTR_WRED_PROFILE_ID"
+SWITCH = "ASIC_STATE:SAI_OBJECT_TYPE_SWITCH:oid:0x21000000000000"
+HASHED_BY = "SAI_SWITCH_ATTR_ECMP_DEFAULT_HASH_ALGORITHM"
+ALGORITHMS = ("CRC", "XOR", "RANDOM", "CRC_32LO", "CRC_32HI", "CRC_CCITT", "CRC_XOR")
 
 
 class RejectedError(ValueError):
@@ -121,10 +125,21 @@ class Orchagent:
         try:
             if table == "WRED_PROFILE":
                 return self._set_profile(key, row) if row is not None else self._remove_profile(key)
+            if table == "SWITCH_HASH":
+                return self._hash(row or {})
             return self._bind(key, row or {})
         except RejectedError as error:
             self.log.append(f"{table}|{key}: {error}")
             return False
+
+    def _hash(self, row: Row) -> bool:
+        algorithm = row.get("ecmp_hash_algorithm")
+        if algorithm is None:
+            raise RejectedError("Failed to remove switch ECMP hash algorithm: operation is not supported")
+        if algorithm not in ALGORITHMS or self.faults.refusing:
+            raise RejectedError("capability is not supported")
+        self.write(SWITCH, {HASHED_BY: f"SAI_HASH_ALGORITHM_{algorithm}"})
+        return False
 
     def _set_profile(self, name: str, row: Row) -> bool:
         if name in self._removing:

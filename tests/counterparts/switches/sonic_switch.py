@@ -20,7 +20,7 @@ from twin.watermark import Watermark
 
 AZURE = Watermark(1_048_576, 2_097_152, 0.05)
 _QUEUES = 8
-_TABLES = ("WRED_PROFILE", "QUEUE")
+_TABLES = ("WRED_PROFILE", "QUEUE", "SWITCH_HASH")
 
 
 def wred_row(watermark: Watermark, **fields: str) -> dict[str, str]:

@@ -80,7 +80,7 @@ async def test_nothing_is_wrong_with_a_service_that_has_heard_nothing(here: Runn
     assert await alarms(here) == {
         "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None, "next": None,
         "acknowledged": 0, "silenced": 0, "open_warning": 0, "open_critical": 0,
-        "groups": [], "open_causes": 0,
+        "groups": [], "open_causes": 0, "notes": [],
     }  # fmt: skip
     await here.service.alarms.check()
     found = await alarms(here, "?all=true")
@@ -172,6 +172,78 @@ async def test_a_deep_queue_that_marks_nothing_has_lost_its_ecn() -> None:
         here.hand.now_s += 20
         await here.service.alarms.check()
         assert await kinds(here) == []
+
+
+def on_links(*conditions: dict[str, Any], **sections: Any) -> Wanted:
+    return wanted(alarms={"links": list(conditions), "switch_silent_warning": None}, **sections)
+
+
+async def test_a_condition_on_links_is_raised_held_silenced_and_cleared_as_any_alarm(tmp_path: Path) -> None:
+    topology = tmp_path / "topology.json"
+    topology.write_text(json.dumps(TOPOLOGY), "utf-8")
+    fabric = {"fabric": {"topology": topology}}
+    busy = {"name": "busy host", "figure": "utilisation", "over": "40%", "for_s": 10, "remedy": "Call Ada."}
+    async with running(on_links(busy | {"roles": ["leaf-host-*"]}, **fabric)) as here:
+        ports = [Port(here, port=f"Ethernet{number}") for number in (0, 1)]
+        for _ in range(4):
+            for port, share in zip(
+                ports, (0.5, 0.25), strict=True
+            ):  # 8 s apart each, so twice as much in 4 s
+                await port.passes(4, tx_bytes=round(12.5e9 * 2 * share))
+        (alarm,) = (await alarms(here))["alarms"]
+        assert (alarm["kind"], alarm["level"], alarm["switch"]) == ("link:busy host", "warning", "leaf1")
+        assert [one["subject"] for one in alarm["subjects"]] == ["leaf1 Ethernet0 to h0"]
+        assert (alarm["unit"], alarm["threshold"], alarm["look"]) == ("share", 0.4, "Call Ada.")
+        assert here.metric("ecntwin_alarms", kind="link:busy host", level="warning") == 1
+        silence = {"kind": "link:busy hosts", "for_s": 60}
+        refused = await here.client.post("/v1/alarms/silences", json=silence)
+        assert refused.status_code == 422
+        assert "link:busy host;" in refused.json()["detail"]
+        made = await here.client.post("/v1/alarms/silences", json=silence | {"kind": "link:busy host"})
+        assert made.status_code == 201
+        assert here.metric("ecntwin_alarms", kind="link:busy host", level="warning") == 0
+        for _ in range(4):
+            await ports[0].passes(10, tx_bytes=0)
+        found = await alarms(here, "?all=true")
+        assert (found["alarms"], found["notes"]) == ([], [])
+        assert "carries 50% of its rate (busy host: over 40%)" in alarm["sentence"]
+        assert [one["kind"] for one in found["ended"]] == ["link:busy host"]
+        past = (await here.client.get("/v1/history/alarms")).json()["alarms"]
+        assert [one["kind"] for one in past] == ["link:busy host"]
+
+
+async def test_reports_tell_utilisation_and_depth_and_an_idle_port_has_none(tmp_path: Path) -> None:
+    topology = tmp_path / "topology.json"
+    topology.write_text(json.dumps(TOPOLOGY), "utf-8")
+    at_once = {"for_s": 0, "ports": ["leaf1:*"]}
+    async with running(
+        on_links(
+            at_once | {"name": "idle", "figure": "utilisation", "under": "1%"},
+            at_once | {"name": "deep", "figure": "depth_max_bytes", "over": "20KB", "level": "critical"},
+            fabric={"topology": topology},
+        )
+    ) as here:
+        await here.post_reports(traffic())
+        await here.service.alarms.check()
+        found = {one["kind"]: one for one in (await alarms(here))["alarms"]}
+        assert [one["subject"] for one in found["link:deep"]["subjects"]] == ["leaf1 Ethernet0 to h0"]
+        assert sorted(one["subject"] for one in found["link:idle"]["subjects"]) == [
+            f"leaf1 Ethernet{number} to h{number}" for number in (1, 2, 3)
+        ]
+
+
+async def test_conditions_that_watch_nothing_are_noted() -> None:
+    typo = {"name": "typo", "figure": "drops_per_s", "over": 1, "ports": ["leef*:*"]}
+    unknown = {"name": "unknown", "figure": "cnp_per_s", "over": 1, "queues": [3]}
+    seen = {"name": "seen", "figure": "drops_per_s", "over": 1}
+    async with running(on_links(typo, unknown, seen)) as here:
+        assert (await alarms(here))["notes"] == []  # no port is known yet
+        await Port(here).passes(1, dropped_packets=0)
+        await Port(here).passes(1, dropped_packets=0)
+        first, second = (await alarms(here))["notes"]
+        assert "'typo' watches nothing so far: none of 1 known ports fits leef*:*" in first
+        assert "leaf1:Ethernet0" in first
+        assert "'unknown' watches nothing so far: cnp_per_s of queues 3 is not known" in second
 
 
 async def test_silence_is_an_alarm_only_after_there_was_something(here: Running) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from cli.main import app
 from cli.output import run_to_exit_code
+from tests.counterparts.switches.http_switch import PASSWORD, USER
+from tests.counterparts.switches.nvue_switch import NvueSwitch
 from tests.counterparts.switches.webhook_switch import NAME, TOKEN, WebhookSwitch
 from twin.watermark import Watermark
 
@@ -209,3 +211,37 @@ def test_check_config_refuses_an_inventory_that_is_not_there(commands: Commands)
     code, out, err = commands("check-config", commands.settings())
     assert (code, out) == (2, "")
     assert "switches.yaml" in err
+
+
+def test_what_switches_hash_by_is_shown(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVUE_USER", USER)
+    monkeypatch.setenv("NVUE_PASSWORD", PASSWORD)
+    switch = NvueSwitch(MARK)
+    try:
+        switch.applied["system"]["forwarding"]["hash-seed"] = 50
+        nvue = {
+            "platform": "nvue",
+            "address": switch.url,
+            "username": {"env": "NVUE_USER"},
+            "password": {"env": "NVUE_PASSWORD"},
+            "timeout_s": 60,
+        }
+        path = commands.inventory({"leaf1": nvue, "leaf2": nvue, "spine1": {"platform": "dry-run"}})
+        code, out, err = commands("switches", "--inventory", path, "--json")
+        assert (code, err) == (0, "")
+        leaf1, _, spine = json.loads(out)["switches"]
+        assert leaf1["hash"] == {
+            "setting": "system forwarding hash-seed",
+            "value": "50",
+            "choices": [],
+            "fields": ["source-ip", "source-port"],
+            "by_hand": "nv set system forwarding hash-seed, from 0 to 4294967295, and nv config apply",
+        }
+        assert spine["hash"] is None
+        code, out, err = commands("switches", "--inventory", path)
+        assert (code, err) == (0, "")
+        shown = " ".join(out.split())
+        assert "leaf1, leaf2 system forwarding hash-seed 50 0 to 4294967295 source-ip, source-port" in shown
+        assert switch.unexpected == []
+    finally:
+        switch.close()

@@ -17,6 +17,7 @@ from service.documents.alarms import (
 )
 from service.documents.co_tuning import CoTuningDocument, SensitivityDocument, SettingChangeDocument
 from service.documents.fabric import ConditionDocument
+from service.documents.forecast import ForecastDocument, ForecastPathDocument, PortForecastDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.paths import (
     MovedDocument,
@@ -26,7 +27,12 @@ from service.documents.paths import (
     PathsDocument,
     PortLoadDocument,
 )
-from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
+from service.documents.predictions import (
+    PredictionDocument,
+    RoleWatermarkDocument,
+    SlowdownDocument,
+    WatermarkDocument,
+)
 from service.documents.recommendation import (
     BlockDocument,
     ExpiredDocument,
@@ -38,18 +44,22 @@ from service.documents.rollouts import (
     FreezeDocument,
     RolloutDocument,
     RolloutEventDocument,
+    RolloutHashDocument,
     RolloutHostDocument,
     RolloutsDocument,
     RolloutSummaryDocument,
     RolloutSwitchDocument,
 )
 from service.documents.round import CandidateDocument, ImprovementDocument, SecondOpinionDocument
-from service.documents.switches import SwitchDocument
+from service.documents.switches import HashDocument, SwitchDocument
 from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
 
 PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.MarkAnswer: WatermarkDocument,
     answers.SlowdownAnswer: SlowdownDocument,
+    answers.ForecastPathAnswer: ForecastPathDocument,
+    answers.PortForecastAnswer: PortForecastDocument,
+    answers.ForecastAnswer: ForecastDocument,
     answers.PredictionAnswer: PredictionDocument,
     answers.CandidateAnswer: CandidateDocument,
     answers.ImprovementAnswer: ImprovementDocument,
@@ -58,6 +68,7 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.BlockAnswer: BlockDocument,
     answers.SupportAnswer: SupportDocument,
     answers.CoTuningAnswer: CoTuningDocument,
+    answers.RoleMarkAnswer: RoleWatermarkDocument,
     answers.SettingChangeAnswer: SettingChangeDocument,
     answers.SensitivityAnswer: SensitivityDocument,
     answers.PathsAnswer: PathsDocument,
@@ -72,6 +83,8 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.RolloutSwitchAnswer: RolloutSwitchDocument,
     answers.RolloutHostAnswer: RolloutHostDocument,
     answers.RolloutEventAnswer: RolloutEventDocument,
+    answers.RolloutHashAnswer: RolloutHashDocument,
+    answers.HashAnswer: HashDocument,
     answers.RolloutSummaryAnswer: RolloutSummaryDocument,
     answers.ListedRolloutAnswer: RolloutDocument,
     answers.RolloutAnswer: RolloutDocument,

@@ -15,6 +15,8 @@ from rich.console import Console, RenderableType
 from cli.answers import (
     AlarmsAnswer,
     FlowsAnswer,
+    ForecastAnswer,
+    HashAnswer,
     PredictionAnswer,
     RecommendationAnswer,
     RecommendationsAnswer,
@@ -24,9 +26,9 @@ from cli.answers import (
     SwitchAnswer,
 )
 from cli.output import WIDE, clock_text, count_text, of_all_text
-from cli.prediction_tables import comparison_table
+from cli.prediction_tables import comparison_table, forecast_lines
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
-from cli.rollouts import rollout_lines, rollouts_table
+from cli.rollouts import hash_lines, rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
 from service.documents.base import list_text
 
@@ -366,6 +368,10 @@ def test_alarms_fit(width: int) -> None:
     assert "its counters stopped" in text
     none = {"warning": 0, "critical": 0, "left_off": 0, "alarms": [], "ended": None}
     assert alarms_text(answer(AlarmsAnswer, none)).plain == "No alarms"
+    noted = none | {"notes": ["'busy' watches nothing so far"]}
+    assert "No alarms 'busy' watches nothing so far" in words(
+        drawn(width, *alarm_lines(answer(AlarmsAnswer, noted)))
+    )
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -426,3 +432,62 @@ def test_what_grows_many_times_is_not_told_in_percent(before: float, after: floa
     )
     (row,) = (one for one in drawn(80, comparison_table(now, best)).splitlines() if "packets marked" in one)
     assert row.strip().endswith(told)
+
+
+FORECAST: dict[str, Any] = {
+    "switch": "leaf1", "port": "Ethernet0", "why": None, "method": "a day before",
+    "now_bytes_per_s": 1e9, "then_bytes_per_s": 5e9, "then_at": AT, "error_bytes_per_s": 2.5e8,
+    "low_bytes_per_s": 0.0, "high_bytes_per_s": 6e9, "utilisation": 0.4, "path": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_forecasts_fit(width: int) -> None:
+    unknown = dict.fromkeys(FORECAST) | {"switch": "leaf1", "port": "Ethernet1", "why": "It is not known."}
+    found = {"horizon_s": 3_600.0, "why": None, "ports": [FORECAST, unknown], "total": 7}
+    text = words(drawn(width, *forecast_lines(answer(ForecastAnswer, found), "1h")))
+    assert "1 of 7 ports, the fullest within 1h first; Gbit/s" in text
+    assert "leaf1 Ethernet1: It is not known." in text
+    wide = words(drawn(200, *forecast_lines(answer(ForecastAnswer, found), "1h")))
+    assert "leaf1 Ethernet0 8 40 2026-01-01 00:00 2 0 to 48 40 % a day before" in wide
+    path = {"at": [AT], "throughput_bytes_per_s": [5e9], "low_bytes_per_s": [0.0], "high_bytes_per_s": [6e9]}
+    one = FORECAST | {"path": path | {"error_bytes_per_s": [2.5e8]}}
+    text = words(drawn(width, *forecast_lines(answer(ForecastAnswer, found | {"ports": [one]}), "1h")))
+    assert "leaf1 Ethernet0 by a day before, now 8; Gbit/s" in text
+    assert "2026-01-01 00:00 40 2 0 to 48" in text
+    why = found | {"why": "The history is too short.", "ports": []}
+    assert (
+        words(drawn(width, *forecast_lines(answer(ForecastAnswer, why), "1h"))) == "The history is too short."
+    )
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_rollout_of_a_hash_shows_it_in_place_of_watermarks(width: int) -> None:
+    one = {
+        "switch": "leaf1",
+        "stage": 0,
+        "writes": False,
+        "progress": "set",
+        "target": "51",
+        "before": None,
+        "detail": "",
+    }
+    found = answer(RolloutAnswer, rollout(switches=[], hashes=[one], recommendation=""))
+    shown = words(drawn(width, *rollout_lines(found, wide=width >= WIDE)))
+    assert "leaf1 hash its own → 51 (set, dry run)" in shown
+    assert "Kmin" not in shown
+    assert "recommendation" not in shown
+
+
+def test_what_a_switch_hashes_by_is_shown() -> None:
+    hashed = {
+        "setting": "ecmp_hash_algorithm",
+        "value": "CRC",
+        "choices": ["CRC", "XOR"],
+        "fields": ["SRC_IP"],
+    }
+    shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, hashed))))
+    assert "setting ecmp_hash_algorithm value CRC values CRC, XOR fields SRC_IP" in shown
+    seed = {"setting": "hash-seed", "value": None, "choices": [], "fields": None}
+    shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, seed))))
+    assert "value chosen by the switch values 0 to 4294967295" in shown

@@ -15,10 +15,10 @@ from settings.errors import InputError
 from telemetry.errors import TopologyError
 from telemetry.topology import leaf_spine
 from tests.unit.lab.labs import SMALL, parts_of
-from twin.dcqcn import PAPER, preset
 from twin.errors import ParameterError, ScenarioError
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
+from twin.senders.dcqcn import PAPER, preset
 
 
 def test_numbers_make_a_leaf_spine_fabric_with_its_defaults() -> None:

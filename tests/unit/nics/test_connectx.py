@@ -22,7 +22,7 @@ from switches.errors import (
 )
 from tests.unit.nics.conftest import Rig
 from tests.unit.nics.sshd import Sshd
-from twin.dcqcn import VENDOR
+from twin.senders.dcqcn import VENDOR
 
 WANTED: Values = {"rpg_ai_rate": 50, "rpg_hai_rate": 150, "dce_tcp_g": 1000, "rpg_time_reset": 100}
 

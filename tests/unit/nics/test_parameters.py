@@ -15,9 +15,9 @@ from nics.parameters import (
     values_of,
 )
 from switches.errors import CapabilityError
-from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ParameterError
 from twin.search.coordinates import SENDERS, Settings
+from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import Watermark
 
 SENDER = {name for name, one in PARAMETERS.items() if one.side == "rp" and one.field is not None}

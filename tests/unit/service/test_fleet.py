@@ -179,3 +179,27 @@ def test_an_unknown_switch_names_the_known_ones() -> None:
     for asked in (fleet().read_now("z"), fleet().step("z", lambda adapter: adapter.read())):
         with pytest.raises(UnknownSwitchError):
             asyncio.run(asked)
+
+
+def test_ports_of_a_role_that_agree_are_told_by_role() -> None:
+    lab = Lab(leaf1=("a", "b"), leaf2=("a", "b"))
+    for name in lab.ports:
+        lab.ports[name]["b"] = NEW
+    one = of(lab)
+    ports = [(name, port, {"a": "host", "b": "up"}[port]) for name in lab.ports for port in ("a", "b")]
+    assert one.by_role(ports) == {"host": DEFAULT, "up": DEFAULT}
+    asyncio.run(one.refresh())
+    assert one.by_role(ports) == {"host": OLD, "up": NEW}
+    lab.ports["leaf2"]["b"] = OLD
+    asyncio.run(one.refresh())
+    assert one.by_role(ports) == {}
+
+
+def test_a_switch_whose_queues_have_no_port_names_tells_nothing_where_they_differ() -> None:
+    lab = Lab(leaf1=("profile one", "profile two"))
+    one, ports = of(lab), [("leaf1", "a", "host"), ("leaf1", "b", "up")]
+    asyncio.run(one.refresh())
+    assert one.by_role(ports) == {"host": OLD, "up": OLD}
+    lab.ports["leaf1"]["profile two"] = NEW
+    asyncio.run(one.refresh())
+    assert one.by_role(ports) == {}

@@ -18,6 +18,7 @@ UNITLESS = {
     "ecntwin_nics_differing",
     "ecntwin_sender_contradicts",
     "ecntwin_flows",
+    "ecntwin_lossless_findings",
     "ecntwin_round_running",
     "ecntwin_round_candidates_per_second",
     "ecntwin_build_info",
@@ -77,7 +78,7 @@ COUNTS = {
 LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
     *("adapter", "step", "where"),
-    *("kind", "level", "by"),
+    *("kind", "level", "by", "rule"),
     *("queue", "flag", "switch_role", "status", "counter"),
 }
 

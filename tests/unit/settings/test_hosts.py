@@ -71,6 +71,18 @@ def test_what_a_host_says_beats_its_class(tmp_path: Path) -> None:
     assert list(inventory(tmp_path, WHOLE).devices()) == ["leaf1"]
 
 
+def test_hosts_that_do_not_send_by_dcqcn_are_not_read(tmp_path: Path) -> None:
+    more = """
+  dpu1: {sender: swift}
+  dpu2: {class: h100, sender: rl-cc-trees}
+  gpu4: {class: h100, address: 10.1.0.4, sender: dcqcn}
+"""
+    found = inventory(tmp_path, WHOLE.rstrip() + more)
+    senders = {name: sender.name for name, sender in found.senders().items()}
+    assert senders == {"dpu1": "swift", "dpu2": "rl-cc-trees"}
+    assert set(found.hosts()) == {"gpu1", "gpu2", "gpu3", "gpu4"}
+
+
 def test_an_inventory_needs_no_hosts(tmp_path: Path) -> None:
     assert inventory(tmp_path, "switches: {leaf1: {platform: sonic}}").hosts() == {}
 
@@ -88,6 +100,10 @@ def test_an_inventory_needs_no_hosts(tmp_path: Path) -> None:
         ("gpu1: {username: root}", "hosts.gpu1.username: received a value that is not shown"),
         ("gpu1: {port: 0}", "hosts.gpu1.port: received 0"),
         ("gpu1: {nics: ens1}", "hosts.gpu1.nics: received 'ens1'; input should be a valid list"),
+        (
+            "gpu1: {sender: bbr}",
+            "hosts.gpu1.sender: received 'bbr'; known senders are dcqcn, rtt-rule, swift",
+        ),
         ("' gpu1': {class: h100}", "hosts: received name ' gpu1'"),
         (
             "gpu1: {class: h100, address: 10.1.0.1}\n  gpu2: {class: h100, address: 10.1.0.1}",

@@ -92,7 +92,7 @@ def test_every_value_of_a_device_can_be_given() -> None:
     def names(kind: Any) -> set[str]:
         return {field.name for field in dataclasses.fields(kind)}
 
-    assert set(SwitchKeys.model_fields) == names(Device) - {"name", "running"} | {"int_"}
+    assert set(SwitchKeys.model_fields) == names(Device) - {"name", "role", "running"} | {"int_", "template"}
     assert set(TlsKeys.model_fields) == names(Tls)
     assert set(UnitKeys.model_fields) == names(UnitProfile)
 

@@ -11,7 +11,7 @@ from service.domain import ask_of
 from settings.errors import SettingsError
 from settings.load import load_settings, override
 from settings.model import Settings
-from twin.dcqcn import PAPER
+from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark, WatermarkBounds
 
 

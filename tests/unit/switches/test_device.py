@@ -38,6 +38,14 @@ def test_ports_are_chosen_by_patterns(patterns: tuple[str, ...], wanted: set[str
 def test_messages_name_the_switch_its_platform_and_where_it_is() -> None:
     assert device().where == "switch 'leaf1' (lab)"
     assert device(address="10.0.0.1").where == "switch 'leaf1' (lab at 10.0.0.1)"
+    assert device(role="leaf-up-400G").where == "switch 'leaf1' leaf-up-400G (lab)"
+
+
+def test_a_role_has_those_of_its_ports_that_the_inventory_asks_for() -> None:
+    up = device(ports=("Ethernet*",)).at_role("leaf-up-400G", ["Ethernet9", "Ethernet8", "swp1"])
+    assert (up.role, up.ports) == ("leaf-up-400G", ("Ethernet8", "Ethernet9"))
+    with pytest.raises(InventoryError, match=r"ports: received Ethernet\*; a port of role leaf-up-400G"):
+        device(ports=("Ethernet*",)).at_role("leaf-up-400G", ["swp1"])
 
 
 def test_options_have_defaults_and_names_as_people_write_them() -> None:

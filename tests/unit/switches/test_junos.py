@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from switches.adapter import own_name
 from switches.base import SwitchAdapter
 from switches.device import UnitProfile
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
@@ -263,3 +266,115 @@ def test_what_somebody_else_configured_to_the_same_effect_is_not_overwritten(
     with pytest.raises(ConcurrentEditError, match=says):
         configured(rig, (old, new)).apply(change)
     assert asked(rig, "edit-config") == []
+
+
+def running(rig: JunosRig) -> str:
+    """The configuration, its entries in one order."""
+    whole = deepcopy(rig.server.store.running)
+    for parent in whole.iter():
+        parent[:] = sorted(parent, key=lambda one: (one.tag, one.findtext("name") or ""))
+    return ElementTree.canonicalize(ElementTree.tostring(whole), strip_text=True)
+
+
+HOST = "leaf-host-100G"
+
+
+def test_a_role_gets_a_scheduler_and_a_map_of_its_own_in_one_commit(rig: JunosRig) -> None:
+    before = running(rig)
+    adapter = rig.adapter(role=HOST, ports=("et-0/0/1",))
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    (edit,) = asked(rig, "edit-config")
+    scheduler, scheduler_map = own_name(HOST, "s-rest", bool), own_name(HOST, "sm-rest", bool)
+    assert edit.partition("</drop-profiles>")[2] == (
+        f"<schedulers><name>{scheduler}</name><transmit-rate><percent>50</percent></transmit-rate>"
+        "<drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>"
+        "<drop-profile>ecntwin-5-20-5</drop-profile></drop-profile-map>"
+        "<explicit-congestion-notification/></schedulers>"
+        f"<scheduler-maps><name>{scheduler_map}</name>"
+        f"<forwarding-class><name>NO-LOSS</name><scheduler>{scheduler}</scheduler></forwarding-class>"
+        "<forwarding-class><name>BEST-EFFORT</name><scheduler>s-be</scheduler></forwarding-class></scheduler-maps>"
+        f"<interfaces><interface><name>et-0/0/1</name><scheduler-map>{scheduler_map}</scheduler-map></interface>"
+        "</interfaces></class-of-service></configuration></config></edit-config>"
+    )
+    adapter.confirm(change)
+    then = running(rig)
+    second = adapter.stage(Watermark(600_000, 3_000_000, 0.1), "r2-a")
+    assert list(second.undo["schedulers"]) == [scheduler]
+    adapter.apply(second)
+    adapter.confirm(second)
+    adapter.rollback(second)
+    assert running(rig) == then
+    adapter.rollback(change)
+    assert running(rig) == before
+
+
+@pytest.mark.parametrize("undone", [(0, 1), (1, 0)])
+def test_roles_that_share_a_scheduler_are_undone_in_either_order(
+    rig: JunosRig, undone: tuple[int, int]
+) -> None:
+    before = running(rig)
+    adapters = [
+        rig.adapter(role=HOST, ports=("et-0/0/0", "et-0/0/1")),
+        rig.adapter(role="leaf-up-400G", ports=("et-0/0/2",)),
+    ]
+    marks = (NEW, Watermark(600_000, 3_000_000, 0.1))
+    changes = [
+        one.stage(mark, f"r1-{number}")
+        for number, (one, mark) in enumerate(zip(adapters, marks, strict=True))
+    ]
+    for adapter, change in zip(adapters, changes, strict=True):
+        adapter.apply(change)
+        adapter.verify(change)
+        adapter.confirm(change)
+    assert [adapter.read().watermark for adapter in adapters] == list(marks)
+    for number in undone:
+        adapters[number].rollback(changes[number])
+    assert running(rig) == before
+
+
+def test_a_port_that_joins_its_role_gets_the_map_that_is_there(rig: JunosRig) -> None:
+    first = rig.adapter(role=HOST, ports=("et-0/0/1",))
+    change = first.stage(NEW, "r1-a")
+    first.apply(change)
+    first.confirm(change)
+    then = running(rig)
+    both = rig.adapter(role=HOST, ports=("et-0/0/1", "et-0/0/2"))
+    second = both.stage(Watermark(600_000, 3_000_000, 0.1), "r2-a")
+    both.apply(second)
+    assert both.verify(second).watermark == second.after
+    both.confirm(second)
+    assert list(second.undo["apart"]) == ["moves"]
+    both.rollback(second)
+    assert running(rig) == then
+
+
+def test_a_role_whose_ports_take_another_way_is_told_so(rig: JunosRig) -> None:
+    profile = (
+        "<forwarding-class-set><name>fcs</name><output-traffic-control-profile><profile-name>tcp"
+        "</profile-name></output-traffic-control-profile></forwarding-class-set>"
+    )
+    adapter = configured(
+        rig,
+        (
+            "<name>et-0/0/1</name><scheduler-map>sm-rest</scheduler-map>",
+            f"<name>et-0/0/1</name>{profile}",
+        ),
+        (
+            "<scheduler-maps><name>sm-first</name>",
+            "<traffic-control-profiles><name>tcp</name><scheduler-map>sm-rest</scheduler-map>"
+            "</traffic-control-profiles><scheduler-maps><name>sm-first</name>",
+        ),
+    )
+    assert len(adapter.read().queues) == 3
+    with pytest.raises(CapabilityError, match=r"et-0/0/1, whose scheduler map is that of a traffic control"):
+        rig.adapter(role=HOST, ports=("et-0/0/1",)).stage(NEW, "r1-a")
+
+
+def test_a_map_that_somebody_else_gave_the_port_stays(rig: JunosRig) -> None:
+    adapter = rig.adapter(role=HOST, ports=("et-0/0/1",))
+    change = adapter.stage(NEW, "r1-a")
+    other = ("<name>et-0/0/1</name><scheduler-map>sm-rest<", "<name>et-0/0/1</name><scheduler-map>sm-first<")
+    configured(rig, other)
+    with pytest.raises(ConcurrentEditError, match="et-0/0/1 with scheduler map sm-first"):
+        adapter.apply(change)

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from switches.junos import ClassOfService, Profile, parse
+from switches.junos.cos import ClassOfService, Profile, parse
 
 CURVE = (
     "<interpolate><fill-level>20</fill-level><fill-level>60</fill-level>"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
 from switches import registry as registries
+from switches.base import Capabilities
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
-from switches.errors import InventoryError, UnknownAdapterError
+from switches.errors import CapabilityError, InventoryError, UnknownAdapterError
 from switches.registry import AdapterRegistry
 
 
@@ -54,6 +56,29 @@ def test_a_lab_needs_its_address() -> None:
     made = registry.make(lab, clock_ns=lambda: 1)
     assert made.capabilities().kind == "lab"
     assert made.capabilities().writes
+
+
+class Theirs(DryRunAdapter):
+    def capabilities(self) -> Capabilities:
+        return Capabilities(kind="theirs", writes=False)
+
+
+@pytest.mark.parametrize(
+    ("platform", "options", "says"),
+    [
+        ("nvue", {}, "all ports bound to a congestion-control profile run its watermark"),
+        ("sonic", {"own_profile": False}, "with own_profile: false every port bound to a profile"),
+        ("theirs", {}, "its adapter sets one watermark for all ports of a switch"),
+    ],
+)
+def test_a_role_is_refused_where_all_ports_run_one_watermark(
+    platform: str, options: dict[str, bool], says: str, credentials: dict[str, Any]
+) -> None:
+    registry = AdapterRegistry()
+    registry.register("theirs", Theirs)
+    switch = Device(name="leaf1", platform=platform, address="leaf1.example", options=options, **credentials)
+    with pytest.raises(CapabilityError, match=rf"leaf1' leaf-up-400G .*ports of one role; {says}"):
+        registry.make(switch.at_role("leaf-up-400G", ["swp1"]), clock_ns=lambda: 1)
 
 
 def test_a_registry_loads_no_platform_s_client_until_one_is_made() -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from telemetry.topology import GBPS, EgressPort
-from twin.dcqcn import PAPER
 from twin.scenario import Flows, Scenario, Waits
+from twin.senders.dcqcn import PAPER
 
 
 def star(

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twin.dcqcn import PAPER, PRESETS
 from twin.errors import ScenarioError, TwinError
 from twin.scenario_file import SCHEMA, dcqcn_from_json, dcqcn_to_json, load_scenario, scenario_from_json
+from twin.senders.dcqcn import PAPER, PRESETS
 
 GBPS = 125e6
 DOCUMENT: dict[str, Any] = {
@@ -66,6 +66,27 @@ def read(document: dict[str, Any], directory: Path = Path()) -> Any:
 
 def changed(**values: Any) -> dict[str, Any]:
     return copy.deepcopy(DOCUMENT) | values
+
+
+def test_senders_go_by_patterns_of_hosts_and_the_last_one_counts() -> None:
+    scenario = read(changed(senders={"*": "swift", "[bc]": "dcqcn", "c": "rtt-rule"}))
+    assert {host: sender.name for host, sender in scenario.senders.items()} == {"a": "swift", "c": "rtt-rule"}
+    assert read(DOCUMENT).senders == {}
+
+
+@pytest.mark.parametrize(
+    ("senders", "says"),
+    [
+        (["swift"], "mine.json senders: received list; it is a JSON object of host names and senders"),
+        ({"d*": "swift"}, "mine.json senders d*: received no host; each pattern matches a host"),
+        ({"a": "bbr"}, "mine.json senders a: received 'bbr'; known senders are dcqcn, rtt-rule, swift"),
+        ({"a": None}, "mine.json senders a: received 'None'; known senders are"),
+    ],
+)
+def test_a_mistake_in_senders_is_a_sentence(senders: object, says: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        read(changed(senders=senders))
+    assert says in str(caught.value)
 
 
 def test_everything_said_is_read() -> None:

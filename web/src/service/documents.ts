@@ -366,7 +366,7 @@ export interface Alarm {
   level: "warning" | "critical";
   value: Figure;
   threshold: Figure;
-  unit: "share" | "per_second" | "seconds" | "times" | "yes";
+  unit: "share" | "bytes" | "per_second" | "seconds" | "times" | "yes";
   since: string;
   seen: string;
   sentence: string;
@@ -407,6 +407,7 @@ export interface Alarms {
   open_critical: number;
   groups: AlarmGroup[];
   open_causes: number; // as those, a group counts once
+  notes: string[]; // on conditions that watch nothing
 }
 
 export interface SwitchRead {
@@ -640,6 +641,18 @@ export interface QueueHistory {
   until: string;
   step_s: number;
   queues: PortHistory[];
+}
+
+export interface ForecastPath {
+  at: string[];
+  throughput_bytes_per_s: Figure[];
+  low_bytes_per_s: Figure[];
+  high_bytes_per_s: Figure[];
+}
+
+export interface Forecasts {
+  why: string | null;
+  ports: { why: string | null; method: string | null; error_bytes_per_s: Figure; path: ForecastPath | null }[];
 }
 
 export interface PastAlarm {

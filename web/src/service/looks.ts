@@ -109,6 +109,10 @@ export const youngPorts = (since: string): Look => ({
   path: `/v1/history/queues?queues=16&most=500&since=${since}`,
   everyMs: 2 * PAST_MS,
 });
+export const forecastOf = (at: { switch: string; port: string }, horizon_s: number): Look => ({
+  path: `/v1/history/forecast?${new URLSearchParams({ switch: at.switch, port: at.port, horizon_s: String(horizon_s) })}`,
+  everyMs: 2 * PAST_MS,
+});
 export const pastOf = (at: { switch: string; port: string }, since: string): Look => ({
   path: `/v1/history/queues?${new URLSearchParams({ switch: at.switch, port: at.port, since, most: "500" })}`,
   everyMs: PAST_MS,

@@ -13,7 +13,7 @@ from nics.parameters import DEFAULTS
 from tests.integration.service import Running, Wanted, manual, running, traffic
 from tests.unit.nics.sshd import Sshd, find
 from tests.unit.nics.sysfs import Sysfs
-from twin.dcqcn import PAPER, VENDOR, DcqcnParams
+from twin.senders.dcqcn import PAPER, VENDOR, DcqcnParams
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("gpu1", "gpu2", "gpu3")

@@ -20,7 +20,7 @@ from bench.rivals.tuners.paraleon import Paraleon, ParaleonPlus, Schedule
 from bench.rivals.tuners.probing import Prober
 from bench.rivals.tuners.utility import PLUS, RELEASED, Weights, divergence
 from lab.demo.plan import VENDOR_DEFAULT
-from twin.dcqcn import DcqcnParams
+from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 Objective = Callable[[Toy, float], float]

@@ -23,7 +23,7 @@ from service.nics.hosts import MadeNics
 from service.nics.polling import NicPolling
 from settings.sections import NicPollSettings
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
-from twin.dcqcn import PAPER, DcqcnParams
+from twin.senders.dcqcn import PAPER, DcqcnParams
 
 
 def nic(

@@ -10,7 +10,7 @@ from service.nics.polling import NicPolling
 from switches.errors import InventoryError, UnreachableError
 from tests.unit.service.nics.making import Hosts, nic, reading
 from tests.unit.service.tuning.rounds import ask
-from twin.dcqcn import PAPER, VENDOR
+from twin.senders.dcqcn import PAPER, VENDOR
 
 pytestmark = pytest.mark.anyio
 

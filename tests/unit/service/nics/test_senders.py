@@ -5,7 +5,7 @@ from dataclasses import replace
 from nics.parameters import DEFAULTS
 from service.nics.senders import senders_of
 from tests.unit.service.nics.making import nic, reading
-from twin.dcqcn import PAPER, VENDOR
+from twin.senders.dcqcn import PAPER, VENDOR
 
 OTHER = {**DEFAULTS, "rpg_ai_rate": 50, "dce_tcp_g": 1020}
 

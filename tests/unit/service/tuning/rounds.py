@@ -17,8 +17,8 @@ from telemetry.topology import topology_from_json
 from telemetry.window.window import Window
 from tests.integration.service import TOPOLOGY, traffic
 from tests.unit.twin.analytic_engine import HERE
-from twin.dcqcn import PAPER
 from twin.search.problem import SearchSettings
+from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers
 

@@ -18,8 +18,8 @@ from service.tuning.recordings import (
 )
 from settings.errors import ApiError, InputError
 from telemetry.errors import DecodeError, TelemetryError, TopologyError
-from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ScenarioError
+from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import Watermark
 
 

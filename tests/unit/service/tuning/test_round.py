@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from service.documents.round import round_document
 from service.tuning.moments import Moments
 from service.tuning.round import (
     Fabric,
@@ -23,11 +24,13 @@ from telemetry.topology import Host, Link, Topology, topology_from_json
 from tests.integration.service import TOPOLOGY
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.arrivals.calibrate import Calibrated
-from twin.dcqcn import PAPER
+from twin.replay.model import ReplayEngine
 from twin.search.looks import calibration_s
 from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation, VerdictKind
-from twin.watermark import Watermark
+from twin.senders.artefact import SWIFT
+from twin.senders.dcqcn import PAPER
+from twin.watermark import RoleWatermarks, Watermark
 from twin.workers.pool import InProcessWorkers
 
 STATE = state()
@@ -83,6 +86,19 @@ def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
     live = run_round(STATE, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers(), moments=moments)
     assert live.scenario.goes_on
     assert not SCENARIO.goes_on
+
+
+def test_senders_of_the_inventory_reach_the_round() -> None:
+    hosts = [host.name for host in STATE.topology.hosts]
+    every = replace(ask(0.0), fabric=replace(ask(0.0).fabric, senders=dict.fromkeys([*hosts, "h99"], SWIFT)))
+    answer = run_round(STATE, every, lambda _: INCUMBENT, workers=InProcessWorkers()).recommendation
+    assert answer.verdict.kind is VerdictKind.NO_EFFECT
+    assert "(swift on 3 of 3 hosts that send)" in answer.verdict.sentence
+    one = replace(every, fabric=replace(every.fabric, senders={"h1": SWIFT}))
+    answer = run_round(STATE, one, lambda _: INCUMBENT, workers=InProcessWorkers()).recommendation
+    assert answer.verdict.kind is VerdictKind.UNCALIBRATED
+    assert "swift on 1 of 3 hosts that send act on round-trip times" in answer.verdict.sentence
+    assert answer.watermark == INCUMBENT
 
 
 def with_idle_hosts(seen: NetworkState, count: int) -> NetworkState:
@@ -198,3 +214,51 @@ def test_the_residual_is_0_in_step_and_calm_near_empty_queues() -> None:
     assert residual_ratio(50_000.0, 50_000.0) == 0
     assert residual_ratio(9_000.0, 4_000.0) == pytest.approx(1.0)
     assert residual_ratio(10.0, 0.0) == pytest.approx(0.01)
+
+
+class TestPortsThatRunSeveralWatermarksByRole:
+    HOST, SIDE = "leaf-host-100G", "leaf-side-100G"
+    SEEN = TestSwitchesThatRunSeveralWatermarks.SEEN
+
+    def round_with(self, engine: str, by_role: dict[str, Watermark]) -> RoundResult:
+        asked = ask(0.0)
+        return run_round(
+            self.SEEN,
+            replace(asked, search=replace(asked.search, engine=engine, candidates=4, narrowed=0)),
+            lambda _: INCUMBENT,
+            workers=InProcessWorkers(),
+            by_role=lambda ports: {role: by_role.get(role, INCUMBENT) for _, _, role in ports},
+        )
+
+    def test_what_runs_is_predicted_so_and_what_is_tried_on_all_ports(self) -> None:
+        result = self.round_with("replay", {self.HOST: OTHER})
+        answer, runs = result.recommendation, RoleWatermarks(INCUMBENT, ((self.HOST, OTHER),))
+        [replayed] = ReplayEngine().predict(result.scenario, [runs], seed=1)
+        assert answer.incumbent_prediction.watermark == runs
+        assert answer.incumbent_prediction.queue_mean_bytes == replayed.queue_mean_bytes
+        assert (answer.incumbent, answer.incumbent_by_role) == (INCUMBENT, ((self.HOST, OTHER),))
+        others = [one for one in answer.candidates if one.watermark != INCUMBENT]
+        assert {type(one.prediction.watermark) for one in others} == {Watermark}
+        assert len(others) >= 3
+        beside = (
+            f", and its own on {self.HOST} ports:"
+            if not answer.changes
+            else f" on all ports, {self.HOST} too"
+        )
+        assert beside in answer.why
+        told = round_document(result, wall_s=1.0).model_dump(mode="json")
+        assert told["incumbent"]["kmin_bytes"] == INCUMBENT.kmin_bytes
+        assert [(one["role"], one["kmin_bytes"]) for one in told["incumbent_by_role"]] == [
+            (self.HOST, 20_000)
+        ]
+
+    def test_where_all_roles_run_the_same_nothing_is_said_of_them(self) -> None:
+        answer = self.round_with("replay", {}).recommendation
+        assert answer.incumbent_by_role == ()
+        assert "ports:" not in answer.why
+
+    def test_an_engine_with_one_watermark_for_all_says_what_it_takes_them_to_run(self) -> None:
+        answer = self.round_with("fluid", {self.HOST: OTHER}).recommendation
+        assert answer.incumbent_by_role == ()
+        (said,) = [note for note in answer.notes if "engine fluid" in note]
+        assert said.startswith("Ports of leaf-host-100G run something else than Kmin 400 KB")

@@ -18,7 +18,7 @@ from service.tuning.whatif_requests import WhatIfRequests
 from telemetry.state import NetworkState
 from tests.unit.service.nics.making import Hosts
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
-from twin.dcqcn import PAPER
+from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Job
 

@@ -193,3 +193,15 @@ def test_only_the_last_that_ended_are_kept() -> None:
 def test_a_rule_that_means_nothing_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="correct it"):
         Rule(**({"warning": 1.0, "critical": 2.0, "hold_s": 0.0, "clear_s": 0.0} | wrong))  # type: ignore[arg-type]
+
+
+def test_where_small_values_are_bad_the_same_holds_below_the_bound() -> None:
+    idle = board(Rule(warning=0.2, critical=None, hold_s=10, clear_s=20, clear_ratio=0.8, below=True))
+    steps = [(0, 0.3), (1, 0.2), (11, 0.0), (12, 0.25), (20, 0.26), (40, 0.3), (41, 0.9)]
+    assert through(idle, *steps) == [(11, "raised", "warning"), (40, "cleared", "warning")]
+
+
+def test_the_smallest_values_come_first_where_there_is_little_room() -> None:
+    made = board(Rule(warning=10, critical=None, hold_s=0, clear_s=0, below=True), most=1)
+    made.update(0, [found(9, "a"), found(0, "b")])
+    assert [(one.subject.of, one.value, one.threshold) for one in made.active] == [("b", 0, 10)]

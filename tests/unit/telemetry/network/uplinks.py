@@ -14,10 +14,10 @@ from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import Topology, leaf_spine
 from telemetry.window.window import Window
-from twin.dcqcn import VENDOR
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
 from twin.scenario import Flows, Scenario
+from twin.senders.dcqcn import VENDOR
 from twin.watermark import Watermark
 
 FABRIC = leaf_spine(2, 4, 8)

@@ -16,8 +16,8 @@ from service.tuning.round import Fabric, rebuilt, scenario_of
 from telemetry.state import NetworkState, QueueSamples
 from tests.unit.service.tuning.rounds import state as small_state
 from twin.arrivals.calibrate import measured
-from twin.dcqcn import PAPER
 from twin.replay.model import ReplayEngine
+from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark
 
 LOW, HIGH = Watermark(5_000, 200_000, 0.1), Watermark(400_000, 1_600_000, 0.2)

@@ -21,10 +21,10 @@ from telemetry.state import (
 )
 from telemetry.topology import Host, Link, Topology
 from twin.arrivals.from_telemetry import REPLAY_S, WARM_UP, scenario_from_state
-from twin.dcqcn import PAPER
 from twin.errors import ScenarioError
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
+from twin.senders.dcqcn import PAPER
 
 GBPS = 125e6
 

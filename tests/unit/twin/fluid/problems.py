@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from telemetry.topology import GBPS, Host, Link, Topology
-from twin.dcqcn import PAPER, DcqcnParams
 from twin.scenario import Scenario
 from twin.scenario_file import flows_from_rows
+from twin.senders.dcqcn import PAPER, DcqcnParams
 
 STEADY = replace(PAPER, feedback_delay_s=85e-6)
 CHURNING = replace(PAPER, byte_counter_bytes=None, min_rate_bytes_per_s=0.1 * GBPS)

@@ -15,9 +15,9 @@ from telemetry.topology import GBPS
 from tests.oracles.equilibrium import EquilibriumStatus, equilibrium
 from tests.oracles.stability import rightmost_root, stability
 from tests.unit.twin.fluid.problems import STEADY, flow, star
-from twin.dcqcn import PAPER, DcqcnParams
 from twin.errors import ParameterError
 from twin.fluid.model import FluidEngine
+from twin.senders.dcqcn import PAPER, DcqcnParams
 from twin.watermark import Watermark
 
 PORT: dict[str, Any] = {

@@ -10,13 +10,13 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, STEADY, flow, line, star
-from twin.dcqcn import VENDOR
 from twin.engine import engine
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid import model
 from twin.fluid.model import FluidEngine
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
+from twin.senders.dcqcn import VENDOR
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.kernels

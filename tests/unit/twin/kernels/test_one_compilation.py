@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from numba import typeof
 
-from twin.dcqcn import PAPER, PRESETS, DcqcnParams
 from twin.replay.plan import compile_params
+from twin.senders.dcqcn import PAPER, PRESETS, DcqcnParams
 
 WHOLE = replace(PAPER, initial_alpha=1, byte_counter_bytes=10_000_000, min_rate_bytes_per_s=0)
 NO_COUNTER = replace(PAPER, byte_counter_bytes=None)

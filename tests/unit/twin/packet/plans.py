@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from telemetry.topology import GBPS, EgressPort, Host, Link, Topology, leaf_spine
-from twin.dcqcn import PAPER, DcqcnParams
 from twin.packet import layout
 from twin.packet.fabric import Fabric
 from twin.packet.layout import RESERVE_BYTES, PacketSettings
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Completions, Samples
 from twin.scenario import Background
+from twin.senders.dcqcn import PAPER, DcqcnParams
 from twin.watermark import Watermark
 
 CHURNING: DcqcnParams = replace(PAPER, byte_counter_bytes=None, min_rate_bytes_per_s=0.1 * GBPS)

@@ -12,10 +12,10 @@ import pytest
 from telemetry.topology import GBPS
 from tests.unit.twin.packet.by_hand import Hand
 from tests.unit.twin.packet.plans import CHURNING, columns, running, star, two_tiers
-from twin.dcqcn import PAPER, VENDOR, DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet._sender import cnp
 from twin.packet.fabric import Fabric
+from twin.senders.dcqcn import PAPER, VENDOR, DcqcnParams
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

@@ -23,7 +23,6 @@ from tests.unit.telemetry.network.uplinks import (
     without_paths,
 )
 from tests.unit.twin.paths.test_moves import collided
-from twin.dcqcn import VENDOR
 from twin.errors import ParameterError
 from twin.packet.fabric import Fabric as PacketFabric
 from twin.packet.plan import FabricPlan
@@ -32,6 +31,7 @@ from twin.paths.result import PathAdvice, fix_sentence
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.problem import SearchSettings
+from twin.senders.dcqcn import VENDOR
 from twin.workers.pool import InProcessWorkers, ProcessWorkers, Workers
 
 HERE = "tests.unit.twin.paths.test_advice"
@@ -110,6 +110,15 @@ def test_another_hash_seed_gives_less_and_leaves_a_spread(found: PathAdvice) -> 
     assert 1.0 < fix.hashed.times < fix.moved.times
     assert fix.hashed.times_spread > 0.05
     assert fix.hashed.gain_spread > 0.0
+
+
+def test_the_setting_of_the_platform_is_named_where_another_hash_was_predicted(found: PathAdvice) -> None:
+    [fix] = found.fixes
+    named = fix.with_setting("nv set system forwarding hash-seed")
+    assert named.hash_setting == "nv set system forwarding hash-seed"
+    assert named.sentence == f"{fix.sentence} Its hash is changed by: nv set system forwarding hash-seed."
+    assert fix.with_setting(None) == fix
+    assert replace(fix, hashed=None).with_setting("a seed").sentence == fix.sentence
 
 
 def test_the_advice_is_the_same_in_processes_of_their_own(

@@ -13,12 +13,12 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
-from twin.dcqcn import PAPER, VENDOR
 from twin.engine import engine
 from twin.prediction import Prediction, SolveStatus, histogram_quantile
 from twin.replay import layout, model
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario
+from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.kernels

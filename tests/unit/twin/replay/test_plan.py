@@ -10,11 +10,11 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
-from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ScenarioError
 from twin.replay import layout, plan
 from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
 from twin.scenario import Scenario
+from twin.senders.dcqcn import PAPER, VENDOR
 
 STEP_S = 2e-6
 

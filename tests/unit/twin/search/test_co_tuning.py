@@ -13,7 +13,6 @@ from telemetry.topology import GBPS
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.search.test_round import COUPLED, INCUMBENT, problem, settings
-from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ParameterError
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
@@ -21,6 +20,7 @@ from twin.search.coordinates import SENDERS, Settings, coordinates
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import CoTuning
 from twin.search.round import tune
+from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import Setting, Watermark, WatermarkBounds
 from twin.workers.pool import InProcessWorkers, ProcessWorkers
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from telemetry.topology import leaf_spine
-from twin.dcqcn import PAPER
 from twin.engine import engine
 from twin.errors import ParameterError
 from twin.prediction import Prediction
 from twin.scenario import Flows, Scenario
+from twin.senders.dcqcn import PAPER
 from twin.watermark import RoleWatermarks, Watermark, curves_of
 
 HIGH, LOW = Watermark(400_000, 1_600_000, 0.2), Watermark(5_000, 20_000, 1.0)

@@ -17,7 +17,8 @@ import pytest
 
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.fabrics import star
-from twin.errors import ParameterError, SearchError
+from twin.engine import engine
+from twin.errors import ParameterError, ScenarioError, SearchError
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
 from twin.search.candidates import Origin, propose
@@ -26,6 +27,7 @@ from twin.search.gain import POLICIES
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.search.round import Progress, engine_seeds, tune
+from twin.senders.artefact import RULE, SWIFT
 from twin.watermark import Watermark, WatermarkBounds
 from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
@@ -409,3 +411,39 @@ def test_settings_outside_their_meaning_are_refused(bad: dict[str, Any]) -> None
 def test_how_many_flows_persist(payloads: list[float], share: float | None) -> None:
     scenario: Scenario = star([(0, 1), (2, 1)], payload_bytes=payloads)
     assert persistent_share(scenario) == share
+
+
+class TestSendersThatReadNoEcn:
+    """Hosts whose NICs act on round-trip times."""
+
+    def test_where_all_do_no_watermark_has_an_effect(self) -> None:
+        deaf = replace(star(COUPLED), senders={"h0": SWIFT, "h2": SWIFT, "h3": RULE})
+        answer = one_round(problem(scenario=deaf), settings())
+        assert answer.verdict.kind is VerdictKind.NO_EFFECT
+        assert answer.verdict.sentence == (
+            "No watermark has an effect here: senders act on round-trip times, not on ECN "
+            "(rtt-rule, swift on 3 of 3 hosts that send)."
+        )
+        assert answer.engine == "packet"
+        assert len(answer.candidates) < 12
+
+    def test_a_mixed_fleet_is_predicted_by_the_packet_engine(self) -> None:
+        mixed = replace(star(COUPLED), senders={"h0": SWIFT})
+        few = settings(candidates=8, narrowed=0, leaders=1, seeds=1)
+        answer = one_round(problem(scenario=mixed), few)
+        assert answer.engine == "packet"
+        assert answer.verdict.kind is not VerdictKind.NO_EFFECT
+        assert any("swift on 1 of 3 hosts that send act on round-trip times" in note for note in answer.notes)
+
+    def test_hosts_that_send_nothing_change_nothing(self) -> None:
+        plain = one_round(problem(), settings())
+        idle = one_round(problem(scenario=replace(star(COUPLED), senders={"h1": SWIFT})), settings())
+        assert idle.engine == plain.engine
+        assert idle.watermark == plain.watermark
+
+    @pytest.mark.parametrize("name", ["replay", "fluid"])
+    def test_other_engines_refuse_them_in_a_sentence(self, name: str) -> None:
+        mixed = replace(star(COUPLED), senders={"h0": SWIFT})
+        with pytest.raises(ScenarioError) as caught:
+            engine(name).predict(mixed, [INCUMBENT], seed=1)
+        assert f"swift on 1 of 3 hosts that send; the {name} engine models DCQCN alone" in str(caught.value)

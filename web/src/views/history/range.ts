@@ -20,6 +20,9 @@ export const RANGES: readonly Range[] = [
 export const sinceOf = (range: Range, now: number): string =>
   new Date(Math.floor((now - range.ms) / MINUTE_MS) * MINUTE_MS).toISOString();
 
+// How far ahead a forecast is drawn beside it: a quarter as far, a day at most.
+export const aheadOf = (range: Range): number => Math.min(range.ms / 4_000, 86_400);
+
 // From when on it is drawn: all of what was asked for, but not hours of nothing before the first.
 export const drawnFrom = (since_s: number, first_s: number, until_s: number): number =>
   Math.max(since_s, first_s - Math.max(60, 0.05 * (until_s - first_s)));

@@ -1,5 +1,5 @@
 // A port's past as a chart takes it: times in seconds, and a gap where nothing was seen for longer than a step.
-import type { Figure, PortHistory, QueueHistory } from "../../service/documents.ts";
+import type { Figure, ForecastPath, PortHistory, QueueHistory } from "../../service/documents.ts";
 
 type Column = "depth_bytes" | "depth_max_bytes" | "throughput_bytes_per_s" | "marked_packets_per_s" | "pause_share";
 const COLUMNS: readonly Column[] = ["depth_bytes", "depth_max_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause_share"];
@@ -20,6 +20,30 @@ export function drawable(port: PortHistory, step_s: number): Drawable {
     before = time;
   });
   return found;
+}
+
+export interface Continued {
+  xs: number[];
+  throughput: Figure[];
+  forecast: Figure[];
+  low: Figure[];
+  high: Figure[];
+}
+
+// Throughput, and after its last step what is forecast, with the band that held 95 % of what came.
+export function continued({ xs, throughput_bytes_per_s: sent }: Drawable, path: ForecastPath): Continued {
+  const times = path.at.map((at) => Date.parse(at) / 1000);
+  const begin = times.findIndex((time) => time > (xs.at(-1) ?? 0));
+  const later = begin < 0 ? [] : times.slice(begin);
+  const before: Figure[] = xs.map(() => null);
+  const ahead = (values: Figure[]) => [...before, ...values.slice(begin < 0 ? values.length : begin)];
+  return {
+    xs: [...xs, ...later],
+    throughput: [...sent, ...later.map(() => null)],
+    forecast: ahead(path.throughput_bytes_per_s),
+    low: ahead(path.low_bytes_per_s),
+    high: ahead(path.high_bytes_per_s),
+  };
 }
 
 export interface PortName {

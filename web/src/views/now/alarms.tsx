@@ -5,7 +5,7 @@ import { Status } from "../../parts/status.tsx";
 import type { Alarm, AlarmGroup, Alarms, Silences } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { count, percent, perSecond, ratio, seconds, several, when } from "../../format.ts";
+import { bytes, count, percent, perSecond, ratio, seconds, several, when } from "../../format.ts";
 import { Said, Say, SayAll, Until } from "./alarm-acts.tsx";
 import { about, aboutGroup, alone, groupTitle, isKnown, members, type Row, rowsOf, silenced, title } from "./alarm-words.ts";
 
@@ -15,7 +15,8 @@ export function AlarmsPanel() {
   const found = useLive<Alarms>(looks.alarms).value;
   const silences = useLive<Silences>(looks.silences).value?.silences ?? [];
   const ended = found?.ended ?? [];
-  if (!found || (found.alarms.length === 0 && ended.length === 0 && silences.length === 0)) return null;
+  const notes = found?.notes ?? [];
+  if (!found || [found.alarms, ended, silences, notes].every((list) => list.length === 0)) return null;
   const { open, known } = rowsOf(found);
   const worst = found.open_critical ? "critical" : found.open_warning ? "warning" : "calm";
   return (
@@ -23,6 +24,7 @@ export function AlarmsPanel() {
       {found.alarms.length > 0 && (
         <List id="alarms-now" label="Alarms now" of={[...open, ...known]} />
       )}
+      {notes.map((text) => <p key={text} class="quiet">{text}.</p>)}
       {silences.length > 0 && (
         <details id="silences">
           <summary>{several(silences.length, "silence")}</summary>
@@ -77,6 +79,7 @@ function List({ id, label, of }: { id?: string; label: string; of: readonly Row[
 
 const UNITS: Record<Alarm["unit"], (value: number | null) => string> = {
   share: percent,
+  bytes,
   per_second: perSecond,
   seconds,
   times: ratio,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from telemetry.topology import GBPS
-from twin.dcqcn import PAPER, PRESETS, VENDOR, preset
 from twin.errors import ParameterError
+from twin.senders.dcqcn import PAPER, PRESETS, VENDOR, preset
 
 
 def test_the_paper_s_numbers() -> None:

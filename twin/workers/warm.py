@@ -1,4 +1,4 @@
-"""Compiles kernels into the cache by running engines on a tiny scenario: ``python -m twin.warm [ENGINE]``."""
+"""Compiles kernels into the cache by running engines on a tiny scenario: ``python -m twin.workers.warm [ENGINE]``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from twin.dcqcn import VENDOR
 from twin.engine import ENGINE_NAMES, engine
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
 from twin.scenario import Scenario
 from twin.scenario_file import scenario_from_json
+from twin.senders.dcqcn import VENDOR
 from twin.watermark import Watermark
 
 

@@ -13,160 +13,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import count
 from typing import Any
-from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 import msgspec
 
-from switches.adapter import Waiting
+from switches.adapter import Waiting, own_name, own_prefix
 from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, unreadable
+from switches.junos.cos import (
+    ANY,
+    MAPS,
+    SCHEDULERS,
+    ClassOfService,
+    Entry,
+    Profile,
+    Scheduler,
+    bound_xml,
+    deleted_xml,
+    edit_xml,
+    entry_xml,
+    map_copy_xml,
+    parse,
+    scheduler_copy_xml,
+    scheduler_xml,
+    written_xml,
+)
 from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device, percent_units
 from twin.watermark import Watermark
-
-ANY = "any"
-_PRIORITIES = (ANY, "low")  # of packets that are not to be dropped first: what RoCEv2 is classified as
-_PROTOCOLS = (ANY, "non-tcp")  # RoCEv2 is UDP
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A drop profile's points (fill level %, probability %), in its order.
-
-    ``interpolated`` False: steps, not a curve.
-    """
-
-    points: tuple[tuple[int, int], ...]
-    interpolated: bool = True
-
-
-MapKey = tuple[str, str]
-"""Loss priority and protocol of an entry of a drop-profile map."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduler:
-    """A scheduler's drop-profile map, and whether it marks instead of dropping."""
-
-    maps: dict[MapKey, str]
-    ecn: bool
-
-    @property
-    def marking(self) -> dict[MapKey, str]:
-        """The entries of its drop-profile map that apply to RoCEv2 packets."""
-        return {
-            key: name for key, name in self.maps.items() if key[0] in _PRIORITIES and key[1] in _PROTOCOLS
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ClassOfService:
-    """Drop profiles and schedulers by name, and the scheduler of each (port, queue)."""
-
-    profiles: dict[str, Profile]
-    schedulers: dict[str, Scheduler]
-    bound: dict[tuple[str, int], str]
-
-    def users(self, scheduler: str) -> tuple[tuple[str, int], ...]:
-        return tuple(queue for queue, name in self.bound.items() if name == scheduler)
-
-    def holders(self, profile: str) -> frozenset[str]:
-        """The schedulers whose maps name that drop profile."""
-        return frozenset(
-            name for name, scheduler in self.schedulers.items() if profile in scheduler.maps.values()
-        )
-
-
-def parse(data: Element) -> ClassOfService:
-    """The class of service in a reply's ``data``, of any namespace. Raises ``ValueError`` for an invalid
-    number.
-    """
-    cos = _first(_first(data, "configuration"), "class-of-service")
-    profiles = {_name(entry): _profile(entry) for entry in _each(cos, "drop-profiles")}
-    schedulers = {_name(entry): _scheduler_of(entry) for entry in _each(cos, "schedulers")}
-    return ClassOfService(profiles, schedulers, dict(_bound(cos, schedulers)))
-
-
-def _profile(entry: Element) -> Profile:
-    curve = _first(entry, "interpolate")
-    if curve is not None:
-        levels, chances = _numbers(curve, "fill-level"), _numbers(curve, "drop-probability")
-        if len(levels) != len(chances):
-            raise ValueError(f"drop profile {_name(entry)} with {len(levels)} levels for {len(chances)}")
-        return Profile(tuple(zip(levels, chances, strict=True)))
-    steps = [
-        (int(_name(step)), *_numbers(step, "drop-probability")[:1]) for step in _each(entry, "fill-level")
-    ]
-    return Profile(tuple((step[0], step[1] if len(step) > 1 else 100) for step in steps), interpolated=False)
-
-
-def _scheduler_of(entry: Element) -> Scheduler:
-    maps = {}
-    for one in _each(entry, "drop-profile-map"):
-        key = (_text(one, "loss-priority") or ANY, _text(one, "protocol") or ANY)
-        maps[key] = _text(one, "drop-profile")
-    return Scheduler(maps, _first(entry, "explicit-congestion-notification") is not None)
-
-
-def _bound(cos: Element | None, schedulers: Iterable[str]) -> Iterator[tuple[tuple[str, int], str]]:
-    queues = dict(_queues(cos))
-    maps = {
-        _name(entry): {_name(one): _text(one, "scheduler") for one in _each(entry, "forwarding-class")}
-        for entry in _each(cos, "scheduler-maps")
-    }
-    traffic = {
-        _name(entry): _text(entry, "scheduler-map") for entry in _each(cos, "traffic-control-profiles")
-    }
-    for interface in _each(_first(cos, "interfaces"), "interface"):
-        named = [_text(interface, "scheduler-map")]
-        for group in _each(interface, "forwarding-class-set"):
-            profile = _first(group, "output-traffic-control-profile")
-            named.append(traffic.get(_name(profile) if profile is not None else "", ""))
-        for scheduler_map in filter(None, named):
-            for forwarding_class, scheduler in maps.get(scheduler_map, {}).items():
-                if forwarding_class in queues and scheduler in set(schedulers):
-                    yield (_name(interface), queues[forwarding_class]), scheduler
-
-
-def _queues(cos: Element | None) -> Iterator[tuple[str, int]]:
-    """The queue of each forwarding class, in the two ways of writing it."""
-    classes = _first(cos, "forwarding-classes")
-    for entry in _each(classes, "class"):
-        yield _name(entry), int(_text(entry, "queue-num"))
-    for entry in _each(classes, "queue"):
-        yield _text(entry, "class-name"), int(_name(entry))
-
-
-def _each(parent: Element | None, name: str) -> Iterator[Element]:
-    """The active elements of that name."""
-    for child in parent if parent is not None else ():
-        if str(child.tag).rpartition("}")[2] == name and child.get("inactive") is None:
-            yield child
-
-
-def _first(parent: Element | None, name: str) -> Element | None:
-    return next(_each(parent, name), None)
-
-
-def _text(parent: Element, name: str) -> str:
-    found = _first(parent, name)
-    return (found.text or "").strip() if found is not None else ""
-
-
-def _name(entry: Element) -> str:
-    """The element's ``name``, or its text where it is a one-word statement."""
-    return _text(entry, "name") or _text(entry, "profile-name") or (entry.text or "").strip()
-
-
-def _numbers(parent: Element, name: str) -> list[int]:
-    return [int((child.text or "").strip()) for child in _each(parent, name)]
-
 
 _FILTER = "<configuration><class-of-service/></configuration>"
 _OWN = "ecntwin-"
@@ -191,25 +70,47 @@ class JunosAdapter(CandidateAdapter[ClassOfService]):
                 dead_man=True,
                 undo="one commit names the old drop profiles again; commit confirmed does it by itself",
                 read_back="the committed configuration",
+                one_for_all="",
             ),
             clock_ns=clock_ns,
             waiting=waiting,
         )
 
 
-_Entry = tuple[str, str, str | None]
-
-
 class _Bound(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler before a change: its entries by loss priority and protocol (None: there was none)."""
 
-    entries: list[_Entry]
+    entries: list[Entry]
     ecn: bool
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True):
+class _Move(msgspec.Struct, frozen=True):
+    """A port of a role, the scheduler map that it has, and the one that it gets."""
+
+    port: str
+    was: str
+    becomes: str
+
+
+class _Map(msgspec.Struct, frozen=True):
+    """A copy of the scheduler map ``of``, with other schedulers for some of its forwarding ``classes``."""
+
+    of: str
+    classes: dict[str, str]
+
+
+class _Apart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What ports of a role get of their own, by its name: copies of ``schedulers``, and of ``maps``."""
+
+    schedulers: dict[str, str] = {}
+    maps: dict[str, _Map] = {}
+    moves: list[_Move] = []
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``profile`` is the drop profile to use, with its ``points``, and whether it was ``there`` before;
-    ``stale`` are own ones that the change leaves unused.
+    ``stale`` are own ones that the change leaves unused. ``schedulers`` include those that are made, as
+    they are copied.
     """
 
     profile: str
@@ -217,8 +118,9 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     there: bool
     schedulers: dict[str, _Bound]
     stale: dict[str, list[tuple[int, int]]] = {}
+    apart: _Apart = _Apart()
 
-    def entries(self, scheduler: str) -> list[_Entry]:
+    def entries(self, scheduler: str) -> list[Entry]:
         return [
             (priority, protocol, self.profile) for priority, protocol, _ in self.schedulers[scheduler].entries
         ]
@@ -247,7 +149,8 @@ class DropProfiles:
         return None
 
     def plan(self, now: Found[ClassOfService], rounded: Rounded) -> Mapping[str, Any]:
-        cos, schedulers = now.config, self._schedulers(now.config)
+        cos, apart = self._apart(now.config)
+        schedulers = self._schedulers(cos)
         points = [(rounded.device.kmin, 0), (rounded.device.kmax, rounded.device.pmax)]
         profile = _own_name(points, cos)
         bound = {
@@ -261,15 +164,22 @@ class DropProfiles:
             if name.startswith(_OWN) and name in cos.profiles and cos.holders(name) <= set(schedulers)
         }
         record = _Record(
-            profile=profile, points=points, there=profile in cos.profiles, schedulers=bound, stale=stale
+            profile=profile,
+            points=points,
+            there=profile in cos.profiles,
+            schedulers=bound,
+            stale=stale,
+            apart=apart,
         )
         values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
         return values
 
     def made(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
         planned = msgspec.convert(record, _Record)
-        return config.profiles.get(planned.profile) == Profile(tuple(planned.points)) and all(
-            _entries_of(config, name) == (planned.entries(name), True) for name in planned.schedulers
+        return (
+            config.profiles.get(planned.profile) == Profile(tuple(planned.points))
+            and all(_entries_of(config, name) == (planned.entries(name), True) for name in planned.schedulers)
+            and all(config.mapped.get(move.port) == move.becomes for move in planned.apart.moves)
         )
 
     def undone(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
@@ -277,10 +187,15 @@ class DropProfiles:
         return all(
             _entries_of(config, name) == (before.entries, before.ecn)
             for name, before in planned.schedulers.items()
-        )
+            if name not in planned.apart.schedulers
+        ) and all(config.mapped.get(move.port) == move.was for move in planned.apart.moves)
 
     def foreign_change(self, record: Mapping[str, Any], config: ClassOfService) -> str | None:
         planned = msgspec.convert(record, _Record)
+        for move in planned.apart.moves:
+            if config.mapped.get(move.port) not in (move.was, move.becomes):
+                return f"{move.port} with scheduler map {config.mapped.get(move.port)}"
+        config, _ = self._apart(config)
         for name, before in planned.schedulers.items():
             now = _entries_of(config, name)
             if now not in ((before.entries, before.ecn), (planned.entries(name), True)):
@@ -299,38 +214,98 @@ class DropProfiles:
             for name in planned.stale
             if name in config.profiles and config.holders(name) <= set(planned.schedulers)
         ]
-        new = [_written(planned.profile, planned.points)] if planned.profile not in config.profiles else []
-        return _cos(
-            [*new, *map(_deleted, unused)],
-            [
-                _scheduler(
+        new = [written_xml(planned.profile, planned.points)] if planned.profile not in config.profiles else []
+        apart = planned.apart
+        return edit_xml(
+            drop_profiles=[*new, *map(deleted_xml, unused)],
+            schedulers=[
+                scheduler_copy_xml(
+                    config.entries[SCHEDULERS][apart.schedulers[name]], name, planned.entries(name)
+                )
+                if name in apart.schedulers
+                else scheduler_xml(
                     name,
-                    [_entry(*entry) for entry in planned.entries(name)],
+                    [entry_xml(*entry) for entry in planned.entries(name)],
                     "" if before.ecn else "<explicit-congestion-notification/>",
                 )
                 for name, before in planned.schedulers.items()
             ],
+            scheduler_maps=[
+                map_copy_xml(config.entries[MAPS][one.of], name, one.classes)
+                for name, one in apart.maps.items()
+            ],
+            interfaces=[bound_xml(move.port, move.becomes) for move in planned.apart.moves],
         )
 
     def backward(self, record: Mapping[str, Any], config: ClassOfService) -> str:
         planned = msgspec.convert(record, _Record)
         profiles = [
-            _written(name, points) for name, points in planned.stale.items() if name not in config.profiles
+            written_xml(name, points) for name, points in planned.stale.items() if name not in config.profiles
         ]
         ours = planned.profile in config.profiles and not planned.there
         if ours and config.holders(planned.profile) <= set(planned.schedulers):
-            profiles.append(_deleted(planned.profile))
-        return _cos(
-            profiles,
-            [
-                _scheduler(
-                    name,
-                    [_entry(*entry) for entry in before.entries],
-                    "" if before.ecn else '<explicit-congestion-notification operation="delete"/>',
-                )
-                for name, before in planned.schedulers.items()
+            profiles.append(deleted_xml(planned.profile))
+        apart = planned.apart
+        moved = {move.port for move in apart.moves}
+
+        def unused(kind: str, names: Iterable[str]) -> list[str]:
+            there = config.entries[kind]
+            return [deleted_xml(name) for name in names if name in there and config.ports(name) <= moved]
+
+        return edit_xml(
+            drop_profiles=profiles,
+            schedulers=[
+                *(
+                    scheduler_xml(
+                        name,
+                        [entry_xml(*entry) for entry in before.entries],
+                        "" if before.ecn else '<explicit-congestion-notification operation="delete"/>',
+                    )
+                    for name, before in planned.schedulers.items()
+                    if name not in planned.apart.schedulers
+                ),
+                *unused(SCHEDULERS, apart.schedulers),
             ],
+            scheduler_maps=unused(MAPS, apart.maps),
+            interfaces=[bound_xml(move.port, move.was) for move in planned.apart.moves],
         )
+
+    def _apart(self, cos: ClassOfService) -> tuple[ClassOfService, _Apart]:
+        """The configuration once the role's ports have schedulers of their own, and what that takes.
+
+        Raises ``CapabilityError`` where a port names no scheduler map itself.
+        """
+        role, ports = self._device.role, set(self._device.ports)
+        if role is None:
+            return cos, _Apart()
+
+        def own(name: str) -> str:
+            return own_name(
+                role, name, lambda free: free not in cos.names or set() < cos.ports(free) <= ports
+            )
+
+        found, schedulers = _Apart({}, {}, []), dict(cos.schedulers)
+        bound, mapped = dict(cos.bound), dict(cos.mapped)
+        for port, queue in self._wanted(cos):
+            was = cos.bound[port, queue]
+            if was.startswith(own_prefix(role)) and cos.ports(was) <= ports:
+                continue
+            if port not in cos.mapped:
+                received = f"{port}, whose scheduler map is that of a traffic control profile"
+                rule = "ports of a role get a scheduler map of their own, which the port itself names"
+                remedy = "name it under interfaces, or approve the one watermark for all ports"
+                raise CapabilityError(self._device.where, received, rule, remedy)
+            map_was, new = cos.mapped[port], own(was)
+            bound[port, queue], mapped[port] = new, own(map_was)
+            schedulers[new] = cos.schedulers.get(new, cos.schedulers[was])
+            if new not in cos.schedulers:
+                found.schedulers[new] = was
+            if mapped[port] not in cos.entries[MAPS]:
+                classes = found.maps.setdefault(mapped[port], _Map(map_was, {})).classes
+                classes |= {name: new for name, number in cos.queues.items() if number == queue}
+            if _Move(port, map_was, mapped[port]) not in found.moves:
+                found.moves.append(_Move(port, map_was, mapped[port]))
+        return replace(cos, schedulers=schedulers, bound=bound, mapped=mapped), found
 
     def _queues(self, cos: ClassOfService) -> Iterator[QueueWatermark]:
         for port, queue in self._wanted(cos):
@@ -449,7 +424,7 @@ def _own_name(points: list[tuple[int, int]], cos: ClassOfService) -> str:
     return name
 
 
-def _entries_of(cos: ClassOfService, name: str) -> tuple[list[_Entry], bool]:
+def _entries_of(cos: ClassOfService, name: str) -> tuple[list[Entry], bool]:
     """The entries to set, those that apply to RoCEv2 or a new one beside the others; and whether it marks."""
     scheduler = cos.schedulers.get(name, Scheduler({}, ecn=False))
     keys = sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
@@ -468,33 +443,3 @@ def _units(device: Device) -> WatermarkUnits:
     if device.units.thresholds not in (None, "percent"):
         raise device.wrong_unit("percent of buffer_bytes")
     return percent_units(f"{device.where} units", device.units.buffer_bytes)
-
-
-def _cos(profiles: list[str], schedulers: list[str]) -> str:
-    return (
-        f'<configuration xmlns="{BASE}"><class-of-service>'
-        f"{''.join(f'<drop-profiles{one}</drop-profiles>' for one in profiles)}"
-        f"{''.join(f'<schedulers>{one}</schedulers>' for one in schedulers)}"
-        "</class-of-service></configuration>"
-    )
-
-
-def _written(name: str, points: list[tuple[int, int]]) -> str:
-    levels = "".join(f"<fill-level>{level}</fill-level>" for level, _ in points)
-    chances = "".join(f"<drop-probability>{chance}</drop-probability>" for _, chance in points)
-    return f"><name>{escape(name)}</name><interpolate>{levels}{chances}</interpolate>"
-
-
-def _deleted(name: str) -> str:
-    return f' operation="delete"><name>{escape(name)}</name>'
-
-
-def _scheduler(name: str, entries: list[str], ecn: str) -> str:
-    return f"<name>{escape(name)}</name>{''.join(entries)}{ecn}"
-
-
-def _entry(priority: str, protocol: str, profile: str | None) -> str:
-    keys = f"<loss-priority>{priority}</loss-priority><protocol>{protocol}</protocol>"
-    if profile is None:
-        return f'<drop-profile-map operation="delete">{keys}</drop-profile-map>'
-    return f"<drop-profile-map>{keys}<drop-profile>{escape(profile)}</drop-profile></drop-profile-map>"

@@ -1,0 +1,303 @@
+"""Senders beside senders: DCQCN, DCQCN under the twin's watermark, and policies on round-trip times.
+
+``python -m bench.rivals.senders`` prints a table for each question, all by the packet engine:
+
+    traffic   what each sender makes of four kinds of traffic, as gain over DCQCN under a static watermark
+    settled   where N equal flows settle
+    mixed     what DCQCN gets beside policies, over Kmin (``--plot FILE`` draws it)
+    ladder    what a decision costs, and what its delay does to the fabric
+
+Nothing here chose a policy: the network is trained on other numbers of flows, on one switch, and on flows
+that never end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.accuracy import markdown
+from bench.co_tuning import INCUMBENT, JUDGED_ON, PROBLEMS, TUNED_ON, Problem
+from telemetry.topology import Host, Link, Topology
+from twin.engine import engine
+from twin.jit import kernel
+from twin.packet._policy import multiplier
+from twin.packet.fabric import Fabric
+from twin.packet.layout import Floats, State
+from twin.packet.plan import FabricPlan
+from twin.packet.policies import DECISION
+from twin.prediction import Prediction
+from twin.scenario import Scenario
+from twin.search.gain import POLICIES, gain_over, joined_over_moments, persistent_bytes_share
+from twin.search.problem import SearchSettings, TuningProblem
+from twin.search.round import tune
+from twin.senders.artefact import known_senders
+from twin.senders.dcqcn import PAPER
+from twin.senders.rtt import RttPolicy, RttSender
+from twin.traffic.base import Traffic
+from twin.units import gain_text
+from twin.watermark import Watermark
+from twin.workers.pool import Workers, make_workers
+
+SENDERS = ("rl-cc", "rl-cc-trees", "rtt-rule", "swift")
+FLOWS = (2, 16, 64)
+SETTLED_S, MEASURED_S = 0.1, 0.04
+KMIN_KB = (5, 10, 20, 30, 40, 60, 80, 100, 120, 150, 200, 300, 400, 800)
+DELAYS_S = (0.0, 1.53e-6, 17e-6, 458e-6)  # DECC's trees, compressed network and network, table 3
+DECISIONS = 1_000_000
+
+
+def on_all(scenario: Scenario, name: str, *, every: int = 1) -> Scenario:
+    """With that sender on every host, or on each second, third, ... one."""
+    hosts = [port.node for port in scenario.ports if port.port is None]
+    return replace(scenario, senders=dict.fromkeys(hosts[::every], known_senders()[name]))
+
+
+def traffic(workers: Workers) -> Table:
+    """Gain over DCQCN under the incumbent, and what it is made of, over draws that chose nothing."""
+    table = markdown("traffic", "sender", "gain", "mice p99", "elephants", "goodput", "paused", "p99 queue")
+    for problem in PROBLEMS:
+        if "nic" not in problem.what:
+            continue
+        advised = _advised(problem, workers)
+        fresh = [problem.scenario(seed, "paper") for seed in JUDGED_ON]
+        rows: dict[str, tuple[list[Scenario], Watermark]] = {
+            f"DCQCN, {INCUMBENT}": (fresh, INCUMBENT),
+            f"DCQCN, the twin's {advised}": (fresh, advised),
+        }
+        rows |= {name: ([on_all(one, name) for one in fresh], INCUMBENT) for name in SENDERS}
+        rows["half DCQCN, half rl-cc-trees"] = (
+            [on_all(one, "rl-cc-trees", every=2) for one in fresh],
+            INCUMBENT,
+        )
+        before: list[Prediction] = []
+        for name, (scenarios, mark) in rows.items():
+            after = [engine("packet").predict(one, [mark], seed=1)[0] for one in scenarios]
+            before = before or after
+            table.add_row(problem.name, name, *_figures(fresh, before, after))
+            sys.stderr.write(f"{problem.name}: {name}\n")
+    return table
+
+
+def _advised(problem: Problem, workers: Workers) -> Watermark:
+    asked = TuningProblem(
+        scenario=problem.scenario(TUNED_ON, "paper"),
+        incumbent=INCUMBENT,
+        base=INCUMBENT,
+        dominant_class="elephant",
+    )
+    return tune(asked, SearchSettings(), seed=TUNED_ON, workers=workers).improvement.best
+
+
+def _figures(
+    scenarios: Sequence[Scenario], before: Sequence[Prediction], after: Sequence[Prediction]
+) -> Iterator[str]:
+    gains, weights = [], []
+    for scenario, now, new in zip(scenarios, before, after, strict=True):
+        share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+        gains.append(gain_over(now, new, POLICIES["balanced"], share))
+        weights.append(now.goodput_bytes_per_s)
+    gain = joined_over_moments(gains, weights, len(gains))
+    yield gain_text(gain.value, gain.noise) if after is not before else "0"
+    for size_class, figure in (("mice", "p99"), ("elephant", "mean")):
+        known = [getattr(one.slowdown[size_class], figure) for one in after if size_class in one.slowdown]
+        yield f"{np.mean(known):.1f}" if known else ""
+    yield f"{np.mean([one.goodput_bytes_per_s for one in after]) * 8e-9:.1f}"
+    paused_s = np.array([one.pfc_pause_s for one in after])
+    yield f"{np.mean(paused_s) * 1e3:.2f} ms"
+    yield f"{np.mean([one.queue_p99_bytes for one in after]) / 1e3:.0f} KB"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Flows that never end from a host each to one host; ``shares`` of what they got together, by flow."""
+
+    utilisation: float
+    shares: Floats
+    inflation: Floats
+    queue_mean_bytes: float
+    queue_p99_bytes: float
+
+    @property
+    def jain(self) -> float:
+        return float(self.shares.sum() ** 2 / (len(self.shares) * (self.shares**2).sum()))
+
+
+def settled(flows: int, senders: Mapping[int, RttSender], mark: Watermark) -> Settled:
+    """``senders`` of flows by number; the others run DCQCN. 100 Gbit/s, a packet alone takes 8.2 µs."""
+    names = [f"h{number}" for number in range(flows + 1)]
+    links = [Link(name, "s", 100.0, 2.0, b_port=f"to-{name}") for name in names]
+    topology = Topology(tuple(map(Host, names)), ("s",), tuple(links))
+    plan = FabricPlan(
+        ports=topology.ports,
+        dcqcn=PAPER,
+        senders={names[number + 1]: sender for number, sender in senders.items()},
+    )
+    [hot] = [index for index, port in enumerate(plan.ports) if port.port == "to-h0"]
+    fabric = Fabric(plan, watermark=mark, seed=1, monitored=[hot])
+    starts_s = np.sort(np.random.default_rng(1).uniform(0.0, 2e-4, flows))
+    fabric.offer(Traffic.independent(list(range(1, flows + 1)), [0] * flows, [np.inf] * flows, starts_s))
+    fabric.advance(SETTLED_S)
+    fabric.forget_depths()
+    fabric.keep_decisions(DECISIONS)
+    opened, before = fabric.measured(), fabric.acknowledged_bytes()
+    fabric.advance(SETTLED_S + MEASURED_S)
+    got, window = fabric.acknowledged_bytes() - before, fabric.measured().since(opened)
+    carried = plan.ports[hot].rate_bytes_per_s * plan.mtu_payload_bytes / plan.packet_wire_bytes
+    return Settled(
+        utilisation=float(got.sum() / MEASURED_S / carried),
+        shares=got / got.sum(),
+        inflation=fabric.decisions[:, DECISION.index("inflation")],
+        queue_mean_bytes=float(window.depth_sum_bytes[hot] / max(window.depth_samples, 1)),
+        queue_p99_bytes=window.queue_quantile_bytes(0.99),
+    )
+
+
+def equal_flows() -> Table:
+    """Where N equal flows settle; the law is β + target · √N."""
+    table = markdown(
+        "sender", "N", "RTT ÷ RTT0", "law", "p99", "utilisation", "Jain", "mean queue", "p99 queue"
+    )
+    for name in ("dcqcn", *SENDERS):
+        for flows in FLOWS:
+            sender = known_senders().get(name)
+            found = settled(flows, {} if sender is None else dict.fromkeys(range(flows), sender), INCUMBENT)
+            decided = len(found.inflation) > 0
+            table.add_row(
+                name,
+                str(flows),
+                f"{found.inflation.mean():.2f}" if decided else "",
+                f"{sender.inflation(flows):.2f}" if isinstance(sender, RttPolicy) else "",
+                f"{np.quantile(found.inflation, 0.99):.2f}" if decided else "",
+                f"{found.utilisation:.1%}",
+                f"{found.jain:.4f}",
+                f"{found.queue_mean_bytes / 1e3:.0f} KB",
+                f"{found.queue_p99_bytes / 1e3:.0f} KB",
+            )
+    return table
+
+
+def shares_of_dcqcn(name: str, flows: int) -> list[float]:
+    """What the half of the flows that runs DCQCN gets beside that sender, by Kmin; 1 is its fair share."""
+    sender, half = known_senders()[name], flows // 2
+    found = []
+    for kmin_kb in KMIN_KB:
+        mark = Watermark(kmin_kb * 1_000, 4_000 * kmin_kb, 0.2)
+        got = settled(flows, dict.fromkeys(range(half), sender), mark).shares
+        found.append(2.0 * float(got[half:].sum()))
+        sys.stderr.write(f"mixed: {name}, {flows} flows, Kmin {kmin_kb} KB: {found[-1]:.2f}\n")
+    return found
+
+
+def mixed(plot: Path | None) -> Table:
+    """DCQCN's share over Kmin beside policies, 1 being its fair one, and the queue that they hold alone."""
+    table = markdown("beside", "flows", "they hold", *(f"{kmin} KB" for kmin in KMIN_KB))
+    curves = {}
+    for name in ("rl-cc-trees", "swift"):
+        for flows in (2, 16):
+            shares = curves[name, flows] = shares_of_dcqcn(name, flows)
+            alone = settled(flows, dict.fromkeys(range(flows), known_senders()[name]), INCUMBENT)
+            held = f"{alone.queue_mean_bytes / 1e3:.0f} KB (p99 {alone.queue_p99_bytes / 1e3:.0f})"
+            table.add_row(name, str(flows), held, *(f"{share:.2f}" for share in shares))
+    if plot is not None:
+        _draw(curves, plot)
+    return table
+
+
+def _draw(curves: Mapping[tuple[str, int], Sequence[float]], into: Path) -> None:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        sys.exit("--plot: it takes matplotlib; run scripts/setup bench")
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "senders", "font.size": 9})
+    mpl.rcParams["axes.spines.top"] = mpl.rcParams["axes.spines.right"] = False
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for ((name, flows), shares), line in zip(curves.items(), ("-", "--", "-", "--"), strict=True):
+        colour = "#e3001b" if name == "swift" else "#0072b2"
+        axes.plot(KMIN_KB, shares, line, color=colour, label=f"beside {name}, {flows} flows")
+    axes.axhline(1.0, color="grey", linewidth=0.8)
+    axes.text(KMIN_KB[0], 1.04, "fair share", color="grey")
+    axes.set_xscale("log")
+    axes.set_xticks(KMIN_KB[::2], [str(kmin) for kmin in KMIN_KB[::2]])
+    axes.minorticks_off()
+    axes.set_xlabel("Kmin in KB (Kmax four times that, Pmax 20 %)")
+    axes.set_ylabel("what DCQCN flows get")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    figure.savefig(into, metadata={"Date": None})
+
+
+@kernel
+def _decide(state: State, times: int) -> float:
+    """As many decisions of flow 0, on round trips between RTT0 and twice that."""
+    flow, mine = state.flows[0], state.learners[0]
+    policy = state.policies[state.ports[flow.nic].policy]
+    total = 0.0
+    for k in range(times):
+        total += multiplier(state, policy, flow, mine, mine.rtt0 * (1.0 + (k & 1023) / 1024.0), 0.0)
+    return total
+
+
+def ladder() -> Table:
+    """Nanoseconds a decision, median of five, and 16 flows whose decisions come late as DECC's do."""
+    table = markdown("sender", "a decision", *(f"{delay * 1e6:g} µs late" for delay in DELAYS_S))
+    for name in ("rl-cc", "rl-cc-trees", "rtt-rule"):
+        policy = known_senders()[name]
+        late = []
+        for delay_s in DELAYS_S:
+            found = settled(16, dict.fromkeys(range(16), replace(policy, decision_s=delay_s)), INCUMBENT)
+            tail = np.quantile(found.inflation, 0.99)
+            late.append(f"{found.utilisation:.0%}, p99 {tail:.1f} RTT0")
+        table.add_row(name, f"{_decision_ns(policy):.0f} ns", *late)
+    return table
+
+
+def _decision_ns(policy: RttSender) -> float:
+    links = (Link("a", "s", 100.0, 2.0, b_port="to-a"), Link("b", "s", 100.0, 2.0, b_port="to-b"))
+    topology = Topology((Host("a"), Host("b")), ("s",), links)
+    plan = FabricPlan(ports=topology.ports, dcqcn=PAPER, senders={"a": policy})
+    fabric = Fabric(plan, watermark=INCUMBENT, seed=1)
+    fabric.offer(Traffic.independent([0], [1], [np.inf], 0.0))
+    _decide(fabric._state, 1)
+    spent = []
+    for _ in range(5):
+        begin_s = time.perf_counter()
+        _decide(fabric._state, DECISIONS)
+        spent.append(time.perf_counter() - begin_s)
+    return float(np.median(spent)) / DECISIONS * 1e9
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.rivals.senders")
+    parser.add_argument("which", nargs="*", default=["traffic", "settled", "mixed", "ladder"])
+    parser.add_argument("--plot", type=Path, help="draw what DCQCN gets in mixed fleets into this SVG file")
+    asked = parser.parse_args(arguments)
+    workers = make_workers(os.cpu_count() or 1)
+    tables: dict[str, Callable[[], Table]] = {
+        "traffic": lambda: traffic(workers),
+        "settled": equal_flows,
+        "mixed": lambda: mixed(asked.plot),
+        "ladder": ladder,
+    }
+    try:
+        for name in asked.which:
+            if name not in tables:
+                parser.error(f"{name!r} is none of {', '.join(tables)}")
+            Console(width=200).print(tables[name]())
+    finally:
+        workers.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Findings on the lossless configuration of the fabric, as documents."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from lossless.report import RULES, Fault, Severity
+from service.documents.base import Document, Time, timestamp
+from service.polling.lossless import Checked
+
+
+class LosslessFindingDocument(Document):
+    """A broken rule, at all ports of a switch or NICs of a host where it is broken alike."""
+
+    rule: str
+    """Its name: docs/operate/lossless.md lists them."""
+    severity: Severity
+    """How bad it is."""
+    node: str
+    """The switch or host."""
+    where: str
+    """The same with its ports or NICs."""
+    found: str
+    """What is so there."""
+    demands: str
+    """What the rule demands."""
+    remedy: str
+    """What to do."""
+
+    @classmethod
+    def of(cls, fault: Fault) -> Self:
+        return cls.from_attributes(fault, demands=RULES[fault.rule])
+
+
+class UnreadNodeDocument(Document):
+    """A switch or host that was not read."""
+
+    node: str
+    """Name in the inventory."""
+    detail: str
+    """Why, in a sentence."""
+
+
+class LosslessDocument(Document):
+    """What keeps the fabric lossless, checked hop by hop."""
+
+    read_at: Time | None
+    """When switches were last read; null where they never were, and nothing is known."""
+    switches: int
+    """How many were read."""
+    findings: list[LosslessFindingDocument]
+    """Rules that are broken, in the order of docs/operate/lossless.md."""
+    unchecked: list[str]
+    """What is not known, and which rules could not be checked for that, in sentences."""
+    unread: list[UnreadNodeDocument]
+    """Switches and hosts that were not read."""
+
+    @classmethod
+    def of(cls, checked: Checked | None) -> Self:
+        if checked is None:
+            return cls(read_at=None, switches=0, findings=[], unchecked=[], unread=[])
+        return cls(
+            read_at=timestamp(checked.read_ns),
+            switches=checked.switches,
+            findings=[LosslessFindingDocument.of(one) for one in checked.report.faults],
+            unchecked=list(checked.report.unchecked),
+            unread=[UnreadNodeDocument(node=node, detail=why) for node, why in checked.unread.items()],
+        )

@@ -1,0 +1,1 @@
+"""ECMP hashing of switches: what hashes flows anew, read and set beside the watermark."""

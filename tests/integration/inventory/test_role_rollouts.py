@@ -1,0 +1,282 @@
+"""A recommendation approved with watermarks by port role: set on a switch, read by port, undone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of, mark_of
+from tests.counterparts.switches.http_switch import named_credentials
+from tests.integration.service import SMALL, Running, Wanted, manual, report, running
+from tests.unit.service.rollouts.world import PATIENCE_S
+from tests.unit.twin.analytic_engine import AnalyticEngine
+from tests.unit.twin.search.test_co_tuning import SendersMatter
+from twin.prediction import Prediction
+from twin.scenario import Scenario
+from twin.watermark import Watermark
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
+
+FIRST = Watermark(400_000, 1_600_000, 0.2)
+FOREIGN = Watermark(700_000, 900_000, 0.9)
+SLOW, FAST = "leaf-host-25G", "leaf-host-100G"
+PORTS = {f"Ethernet{number}/1": rate for number, rate in ((1, 100), (2, 100), (3, 25), (4, 25))}
+TOPOLOGY: dict[str, Any] = {
+    "hosts": [{"name": f"h{n}", "ip": f"10.0.0.{n}"} for n in range(4)],
+    "switches": [{"name": "leaf1"}],
+    "links": [
+        {"a": f"h{n}", "b": "leaf1", "b_port": port, "rate_gbps": rate, "delay_us": 1}
+        for n, (port, rate) in enumerate(PORTS.items())
+    ],
+}
+WITH_ROLES = {"parts": ["watermark", "roles"]}
+
+
+class SlowPortsWantLess(AnalyticEngine):
+    """As ``AnalyticEngine``, and the slower, the further ports of 25 Gbit/s are from 25 KB."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        return [
+            SendersMatter.slower(
+                self.one(scenario, one.usual, seed),
+                1.0 + abs(math.log(dict(one.exceptions).get(SLOW, one.usual).kmin_bytes / 25_000)),
+            )
+            for one in watermarks
+        ]
+
+
+@dataclass
+class Here:
+    run: Running
+    switch: EosSwitch
+
+    async def get(self, path: str) -> dict[str, Any]:
+        answer = await self.run.client.get(path)
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def post(self, path: str, body: object = None, status: int = 200) -> dict[str, Any]:
+        answer = await self.run.client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def tuned(self) -> dict[str, Any]:
+        found = await self.post("/v1/tune")
+        assert found["status"] == "pending", found["why"]
+        return found
+
+    async def approved(self, body: object = WITH_ROLES) -> dict[str, Any]:
+        decided = await self.post(f"/v1/recommendations/{(await self.tuned())['id']}/approve", body)
+        return await self.get(f"/v1/rollouts/{decided['rollout']}")
+
+    async def rolled_back(self, rollout: str) -> dict[str, Any]:
+        await self.post(f"/v1/rollouts/{rollout}/rollback", status=202)
+        rollouts = self.run.service.rollouts
+        await rollouts.ended(rollouts.get(rollout), within_s=PATIENCE_S)
+        return await self.get(f"/v1/rollouts/{rollout}")
+
+    def runs(self) -> dict[str, Watermark]:
+        found = {port: mark_of(self.switch.line(3, self.switch.effective(port))) for port in PORTS}
+        return {port: mark for port, mark in found.items() if mark is not None}
+
+    async def leaf(self) -> dict[str, Any]:
+        return await self.get("/v1/switches/leaf1")
+
+
+def reports() -> Iterator[dict[str, Any]]:
+    """Three hosts to each of two others, one of 100 and one of 25 Gbit/s."""
+    for number in range(1_200):
+        dst = (0, 3)[number % 2]
+        src = [one for one in range(4) if one != dst][number // 2 % 3]
+        one = report(number, src=src, dst=dst)
+        for hop in one["hops"]:
+            hop["ingress_port"], hop["egress_port"] = (list(PORTS)[at] for at in (src, dst))
+        yield one
+
+
+@pytest.fixture
+def switch() -> Iterator[EosSwitch]:
+    server = EosSwitch(FIRST)
+    for port in PORTS:
+        server.running[f"interface {port}"] = {f"service-profile {PROFILE}": {}}
+    yield server
+    server.close()
+    assert server.unexpected == []
+
+
+Starting = Callable[..., Any]
+
+
+@pytest.fixture
+def starting(switch: EosSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Starting:
+    secrets = {name: {"env": one.env} for name, one in named_credentials(monkeypatch).items()}
+    inventory = tmp_path / "inventory.yaml"
+
+    @asynccontextmanager
+    async def start(*, push: bool = True, **device: Any) -> AsyncIterator[Here]:
+        leaf = {"platform": "eos", "address": switch.url, "ports": ["Ethernet?/1"], "timeout_s": 60} | secrets
+        inventory.write_text(yaml.safe_dump({"switches": {"leaf1": leaf | device}}), "utf-8")
+        settings = manual(
+            push={"inventory": str(inventory), "enabled": push, "read_every_s": 3_600},
+            storage={"url": f"sqlite:///{tmp_path / 'here.db'}"},
+            tuning={"enabled": False, "residual_limit": 1e9, "cool_down_s": 0},
+            rollout={"soak_s": 0, "batch_soak_s": 0},
+            alarms={"every_s": 3_600},
+        )
+        search = replace(
+            SMALL, engine=f"{__name__}:SlowPortsWantLess", what=("watermark", "roles"), margin=0.0
+        )
+        async with running(Wanted(settings=settings, search=search)) as run:
+            await run.client.put("/v1/topology", json=TOPOLOGY)
+            await run.post_reports(list(reports()))
+            yield Here(run, switch)
+
+    return start
+
+
+async def test_a_switch_is_set_by_role_and_undone(starting: Starting, switch: EosSwitch) -> None:
+    before = deepcopy(switch.running)
+    async with starting() as here:
+        found = await here.tuned()
+        joint = found["co_tuning"]
+        assert joint["recommended"], joint["sentence"]
+        (slow,) = joint["by_role"]
+        assert (slow["role"], found["roles_refused"]) == (SLOW, None)
+        told = {"watermark": joint["watermark"], "by_role": {SLOW: {k: slow[k] for k in joint["watermark"]}}}
+        decided = await here.post(
+            f"/v1/recommendations/{found['id']}/approve", {**WITH_ROLES, "together": told}
+        )
+        assert decided["sets"] == ["watermark", "roles"]
+        rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+        assert (rollout["phase"], rollout["why"]) == ("done", None)
+        (leaf,) = rollout["switches"]
+        assert [(one["role"], one["ports"]) for one in leaf["by_role"]] == [
+            (FAST, ["Ethernet1/1", "Ethernet2/1"]),
+            (SLOW, ["Ethernet3/1", "Ethernet4/1"]),
+        ]
+        assert f"# {SLOW}\n" in leaf["diff"]
+        runs = here.runs()
+        assert runs["Ethernet1/1"] == runs["Ethernet2/1"]
+        assert runs["Ethernet1/1"].kmin_bytes == joint["watermark"]["kmin_bytes"]
+        assert runs["Ethernet3/1"] == runs["Ethernet4/1"]
+        assert runs["Ethernet3/1"].kmin_bytes == slow["kmin_bytes"]
+        assert switch.line(3) == line_of(FIRST)  # the shared profile
+        assert (await here.rolled_back(decided["rollout"]))["phase"] == "rolled_back"
+        assert switch.running == before
+
+
+async def test_what_runs_by_role_is_read_by_port_and_is_the_next_rounds_incumbent(starting: Starting) -> None:
+    async with starting() as here:
+        await here.approved()
+        leaf, runs = await here.leaf(), here.runs()
+        assert (leaf["set_to"], leaf["drifted"], leaf["differs"]) == (None, False, True)
+        assert {one["port"]: one["kmin_bytes"] for one in leaf["queues"]} == {
+            port: mark.kmin_bytes for port, mark in runs.items()
+        }
+        assert {one["role"]: one["kmin_bytes"] for one in leaf["set_by_role"]} == {
+            FAST: runs["Ethernet1/1"].kmin_bytes,
+            SLOW: runs["Ethernet3/1"].kmin_bytes,
+        }
+        again = await here.post("/v1/tune")
+        beside = {one["role"]: one["kmin_bytes"] for one in again["incumbent_by_role"]}
+        assert len(beside) == 1
+        assert beside.items() <= {one["role"]: one["kmin_bytes"] for one in leaf["set_by_role"]}.items()
+
+
+async def test_a_port_that_somebody_else_has_set_is_drift_until_it_is_adopted(
+    starting: Starting, switch: EosSwitch
+) -> None:
+    async with starting() as here:
+        await here.approved()
+        switch.set_by_hand(3, line_of(FOREIGN), switch.effective("Ethernet3/1"))
+        assert (await here.leaf())["drifted"]
+        await here.post("/v1/switches/leaf1/adopt")
+        leaf = await here.leaf()
+        assert (leaf["drifted"], leaf["set_by_role"]) == (False, [])
+
+
+async def test_another_process_reads_by_port_and_takes_the_change_back(
+    starting: Starting, switch: EosSwitch
+) -> None:
+    before = deepcopy(switch.running)
+    async with starting() as here:
+        rollout = await here.approved()
+        leaf = await here.leaf()
+    async with starting() as here:
+        again = await here.leaf()
+        assert (again["set_by_role"], again["queues"]) == (leaf["set_by_role"], leaf["queues"])
+        assert not again["drifted"]
+        assert (await here.rolled_back(rollout["id"]))["phase"] == "rolled_back"
+        assert switch.running == before
+        assert (await here.leaf())["set_by_role"] == []
+
+
+async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting) -> None:
+    async with starting() as here:
+        await here.approved()
+        by_role, store = here.runs(), here.run.service.store
+        found = await here.tuned()
+        store.update(replace(store.get(found["id"]), watermark=FOREIGN, staged=FOREIGN))
+        decided = await here.post(f"/v1/recommendations/{found['id']}/approve")
+        rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+        assert (rollout["phase"], rollout["why"]) == ("done", None)
+        assert set(here.runs().values()) == {FOREIGN}
+        leaf = await here.leaf()
+        assert (leaf["drifted"], leaf["set_by_role"], leaf["differs"]) == (False, [], False)
+        await here.rolled_back(rollout["id"])
+        assert here.runs() == by_role
+
+
+async def test_a_part_that_is_refused_takes_the_others_back(starting: Starting, switch: EosSwitch) -> None:
+    before = deepcopy(switch.running)
+    async with starting() as here:
+        switch.refuses = f"qos profile ecntwin-{SLOW}"
+        rollout = await here.approved()
+        assert rollout["phase"] == "rolled_back"
+        assert "apply failed" in rollout["why"]
+        assert switch.running == before
+
+
+async def test_without_push_it_is_staged_and_nothing_is_set(starting: Starting, switch: EosSwitch) -> None:
+    before = deepcopy(switch.running)
+    async with starting(push=False) as here:
+        rollout = await here.approved()
+        assert (rollout["phase"], rollout["summary"]["written"]) == ("done", 0)
+        assert f"qos profile ecntwin-{SLOW}" in rollout["switches"][0]["diff"]
+        assert switch.running == before
+
+
+async def test_values_that_a_later_round_changed_are_not_set(starting: Starting) -> None:
+    async with starting() as here:
+        found = await here.tuned()
+        other = {"kmin_bytes": 1_000, "kmax_bytes": 2_000, "pmax": 0.5}
+        told = {"watermark": found["co_tuning"]["watermark"], "by_role": {SLOW: other}}
+        path = f"/v1/recommendations/{found['id']}/approve"
+        refused = await here.post(path, {**WITH_ROLES, "together": told}, 409)
+        assert "a later round behind it found" in refused["detail"]
+        refused = await here.post(path, {"parts": ["watermark", "roles", "nic"]}, 422)
+        assert "port roles and NICs are not set together" in refused["detail"]
+
+
+async def test_a_platform_with_one_watermark_for_all_ports_refuses_before_anything_is_set(
+    starting: Starting, switch: EosSwitch
+) -> None:
+    before = deepcopy(switch.running)
+    async with starting(platform="nvue", ports=[]) as here:
+        found = await here.tuned()
+        said = "all ports bound to a congestion-control profile run its watermark"
+        assert said in found["roles_refused"]
+        refused = await here.post(f"/v1/recommendations/{found['id']}/approve", WITH_ROLES, 409)
+        assert said in refused["detail"]
+    switch.unexpected.clear()  # what was asked of a switch of that platform
+    assert switch.running == before

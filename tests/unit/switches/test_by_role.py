@@ -1,0 +1,119 @@
+"""A switch by the roles of its ports: a part for each, one after the other, and what is left if one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from switches.base import StagedChange
+from switches.by_role import ByRoleAdapter
+from switches.cli.eos import EosAdapter
+from switches.device import Device
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
+from tests.unit.switches.labs import NEW, OLD, Lab
+from twin.watermark import Watermark
+
+FIRST = Watermark(400_000, 1_600_000, 0.2)
+UP, HOST = Watermark(900_000, 3_000_000, 0.1), Watermark(50_000, 200_000, 0.05)
+PORTS = {"leaf-host-100G": ("Ethernet1/1", "Ethernet2/1"), "leaf-up-400G": ("Ethernet3/1",)}
+MARKS = {"leaf-host-100G": HOST, "leaf-up-400G": UP}
+
+
+@pytest.fixture
+def switch() -> Iterator[EosSwitch]:
+    server = EosSwitch(FIRST)
+    server.running["interface Ethernet3/1"] = {f"service-profile {PROFILE}": {}}
+    yield server
+    server.close()
+    assert server.unexpected == []
+
+
+@pytest.fixture
+def adapter(switch: EosSwitch, credentials: dict[str, Any]) -> Iterator[ByRoleAdapter]:
+    device = Device(name="leaf1", platform="eos", address=switch.url, timeout_s=60.0, **credentials)
+
+    def made(role: str, ports: tuple[str, ...]) -> EosAdapter:
+        return EosAdapter(device.at_role(role, ports), clock_ns=lambda: 7)
+
+    every = tuple(port for ports in PORTS.values() for port in ports)
+    found = ByRoleAdapter(
+        made("by-role", every), {role: made(role, ports) for role, ports in PORTS.items()}, PORTS
+    )
+    yield found
+    found.close()
+
+
+def staged(adapter: ByRoleAdapter) -> StagedChange:
+    """The change, as another process reads it."""
+    change = adapter.stage_by_role(MARKS, HOST, "r1")
+    return msgspec.json.decode(msgspec.json.encode(change), type=StagedChange)
+
+
+def test_parts_are_confirmed_one_by_one_and_the_last_waits(switch: EosSwitch, adapter: ByRoleAdapter) -> None:
+    before = deepcopy(switch.running)
+    change = staged(adapter)
+    assert (change.after, len(change.parts), len(change.before)) == (HOST, 2, 3)
+    adapter.apply(change)
+    assert switch.waiting == "ecntwin-r1-leaf-up-400G"
+    assert {one.port: one.watermark for one in adapter.verify(change).queues} == {
+        "Ethernet1/1": HOST,
+        "Ethernet2/1": HOST,
+        "Ethernet3/1": UP,
+    }
+    adapter.apply(change)  # again, after a crash
+    adapter.confirm(change)
+    assert switch.waiting is None
+    assert change.made_in(adapter.read())
+    adapter.rollback(change)
+    assert switch.running == before
+    adapter.rollback(change)
+    assert switch.running == before
+
+
+def test_a_part_that_is_refused_leaves_those_before_to_the_undo(
+    switch: EosSwitch, adapter: ByRoleAdapter
+) -> None:
+    before = deepcopy(switch.running)
+    change = staged(adapter)
+    switch.refuses = "qos profile ecntwin-leaf-up"
+    with pytest.raises(RefusedError):
+        adapter.apply(change)
+    assert len(switch.running) == len(before) + 1
+    assert not change.made_in(adapter.read())
+    adapter.rollback(change)
+    assert switch.running == before
+
+
+def test_a_part_that_somebody_else_has_set_stays_and_the_others_go_back(
+    switch: EosSwitch, adapter: ByRoleAdapter
+) -> None:
+    change = staged(adapter)
+    adapter.apply(change)
+    adapter.confirm(change)
+    foreign = line_of(Watermark(700_000, 900_000, 0.9))
+    switch.set_by_hand(3, foreign, switch.effective("Ethernet3/1"))
+    with pytest.raises(ConcurrentEditError, match="leaf-up-400G"):
+        adapter.rollback(change)
+    assert switch.line(3, switch.effective("Ethernet3/1")) == foreign
+    assert switch.effective("Ethernet1/1") == f"qos profile {PROFILE}"
+
+
+def test_a_change_of_other_roles_is_not_made(adapter: ByRoleAdapter) -> None:
+    change = staged(adapter)
+    with pytest.raises(InventoryError, match="1 parts"):
+        adapter.apply(replace(change, parts=change.parts[:1]))
+
+
+def test_a_port_that_the_switch_does_not_have_is_told_before_anything_is_set() -> None:
+    lab = Lab(leaf1=("a", "b"))
+    plain = lab.adapter()
+    adapter = ByRoleAdapter(plain, {"host": plain}, {"host": ("a", "b", "c")})
+    with pytest.raises(CapabilityError, match="leaf1' host: received no queue of c"):
+        adapter.stage_by_role({"host": NEW}, NEW, "r1")
+    assert set(lab.ports["leaf1"].values()) == {OLD}

@@ -1,0 +1,212 @@
+"""Senders that act on round-trip times, in the packet fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from telemetry.topology import leaf_spine
+from tests.oracles import rtt_policy
+from tests.unit.twin.packet.plans import NEVER, port_between, running, star, two_tiers
+from twin.errors import ScenarioError
+from twin.packet.fabric import Fabric
+from twin.packet.model import PacketEngine
+from twin.packet.policies import DECISION
+from twin.scenario import Scenario
+from twin.scenario_file import flows_from_rows
+from twin.senders.artefact import RULE, SWIFT, known_senders
+from twin.senders.dcqcn import PAPER
+from twin.senders.rtt import INPUTS, RttPolicy, RttSender
+from twin.traffic.base import Traffic
+from twin.watermark import Watermark
+
+pytestmark = pytest.mark.kernels
+
+EVERY = ("rtt-rule", "rl-cc", "rl-cc-trees", "swift")
+LEARNED = ("rl-cc", "rl-cc-trees")
+_INPUTS = slice(DECISION.index(INPUTS[0]), DECISION.index(INPUTS[0]) + len(INPUTS))
+_ACTION, _INFLATION = DECISION.index("action"), DECISION.index("inflation")
+
+
+def policy(name: str) -> RttPolicy:
+    found = known_senders()[name]
+    assert isinstance(found, RttPolicy)
+    return found
+
+
+def many_to_one(
+    n: int, sender: RttSender, *, others: Mapping[str, RttSender] | None = None, **settings: Any
+) -> Fabric:
+    """Hosts h0 … send to the last host without end, at 100 Gbit/s and an RTT of 8 µs."""
+    senders = dict.fromkeys([f"h{k}" for k in range(n + 1)], sender) if others is None else others
+    fabric = running(star(n + 1, delay_us=1.95, senders=senders), **settings)
+    starts_s = np.random.default_rng(n).uniform(0.0, 2e-4, n)
+    fabric.offer(Traffic.independent(list(range(n)), [n] * n, [np.inf] * n, np.sort(starts_s)))
+    return fabric
+
+
+def settled(
+    fabric: Fabric, *, after_s: float, for_s: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Goodput of each flow in bytes/s, and inflations, over ``for_s``."""
+    fabric.advance(after_s)
+    fabric.keep_decisions(200_000)
+    before = fabric.acknowledged_bytes()
+    fabric.advance(after_s + for_s)
+    return (fabric.acknowledged_bytes() - before) / for_s, fabric.decisions[:, _INFLATION]
+
+
+@pytest.mark.parametrize("flows", [2, 16, 64])
+@pytest.mark.parametrize("name", LEARNED)
+def test_equal_flows_settle_where_the_law_says(name: str, flows: int) -> None:
+    got, inflation = settled(many_to_one(flows, policy(name)), after_s=0.06, for_s=0.02)
+    assert inflation.mean() == pytest.approx(policy(name).inflation(flows), rel=0.2)
+    assert got.sum() ** 2 / (flows * (got**2).sum()) >= 0.98
+    assert got.sum() > 0.9 * 12.5e9 * 1000 / 1048
+
+
+def test_trees_settle_where_their_network_does() -> None:
+    means, tails = [], []
+    for name in LEARNED:
+        _, inflation = settled(many_to_one(16, policy(name)), after_s=0.06, for_s=0.02)
+        means.append(inflation.mean())
+        tails.append(np.quantile(inflation, 0.99))
+    assert means[1] == pytest.approx(means[0], rel=0.02)
+    assert tails[1] == pytest.approx(tails[0], rel=0.10)
+
+
+@pytest.mark.parametrize("name", ["rtt-rule", *LEARNED])
+def test_decisions_are_those_of_the_oracle(name: str) -> None:
+    fabric = many_to_one(8, policy(name))
+    fabric.keep_decisions(10_000)
+    fabric.advance(0.03)
+    decisions = fabric.decisions
+    assert len(decisions) > 1_000
+    expected = [rtt_policy.action(policy(name), row) for row in decisions[:, _INPUTS]]
+    np.testing.assert_allclose(decisions[:, _ACTION], expected, rtol=0, atol=1e-12)
+
+
+def test_a_decision_sets_the_rate_and_is_remembered() -> None:
+    fabric = many_to_one(4, policy("rl-cc"))
+    fabric.keep_decisions(400)
+    fabric.advance(0.002)
+    of_flow = fabric.decisions[fabric.decisions[:, 0] == 0]
+    now, signal, before, signal_before = of_flow[:, _INPUTS].T
+    taken = [rtt_policy.multiplier(policy("rl-cc"), one) for one in of_flow[:, _ACTION]]
+    np.testing.assert_allclose(now[1:], taken[:-1])
+    np.testing.assert_allclose(before[1:], now[:-1])
+    np.testing.assert_allclose(signal_before[1:], signal[:-1])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_watermark_changes_anything(name: str) -> None:
+    seen = []
+    for kmin, kmax, pmax in ((2_000, 4_000, 1.0), (20_000, 400_000, 0.05), (1_000_000, 2_000_000, 0.01)):
+        fabric = incast(name, Watermark(kmin, kmax, pmax))
+        done, depths = [], []
+        for until_s in np.arange(1, 21) * 1e-4:
+            done.append(fabric.advance(float(until_s)).completions)
+            depths.append(fabric.depths_bytes(fabric.plan.switch_ports))
+        seen.append((np.concatenate([one.end_s for one in done]), np.array(depths)))
+    for ends_s, depths in seen[1:]:
+        assert len(ends_s) > 20
+        assert ends_s.tobytes() == seen[0][0].tobytes()
+        assert depths.tobytes() == seen[0][1].tobytes()
+
+
+def incast(name: str, watermark: Watermark) -> Fabric:
+    """Messages of many sizes to few hosts across two tiers."""
+    senders = dict.fromkeys([host.name for host in leaf_spine(2, 2, 4).hosts], known_senders()[name])
+    fabric = running(two_tiers(2, 2, 4, senders=senders), watermark=watermark)
+    rng = np.random.default_rng(5)
+    src = rng.integers(0, 8, 120)
+    dst = (src + rng.integers(1, 8, 120)) % 4
+    dst = np.where(dst == src, (dst + 1) % 4, dst)
+    sizes = rng.choice([900.0, 20_000.0, 300_000.0], 120)
+    fabric.offer(Traffic.independent(src, dst, sizes, np.sort(rng.uniform(0, 1e-3, 120))))
+    return fabric
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_slices_of_time_change_nothing(name: str) -> None:
+    def ends_s(steps: int) -> NDArray[np.float64]:
+        fabric = incast(name, NEVER)
+        done = [fabric.advance(float(at_s)).completions for at_s in np.linspace(0, 4e-3, steps + 1)[1:]]
+        order = np.argsort(np.concatenate([one.flow for one in done]))
+        return np.concatenate([one.end_s for one in done])[order]
+
+    assert np.array_equal(ends_s(1), ends_s(37))
+
+
+def test_a_late_decision_holds_the_rate_until_then() -> None:
+    late = replace(policy("rl-cc"), decision_s=100e-6)
+    fabric = many_to_one(2, late)
+    fabric.keep_decisions(1_000)
+    fabric.advance(0.01)
+    times_s = fabric.decisions[fabric.decisions[:, 0] == 0][:, DECISION.index("time_s")]
+    assert np.diff(times_s).min() >= 100e-6
+    quick, _ = settled(many_to_one(16, policy("rl-cc")), after_s=0.06, for_s=0.02)
+    slow, _ = settled(many_to_one(16, replace(late, decision_s=458e-6)), after_s=0.06, for_s=0.02)
+    assert slow.sum() < quick.sum()
+
+
+def test_probes_lost_with_their_cable_are_sent_again() -> None:
+    fabric = many_to_one(2, policy("rl-cc"), retransmit_timeout_s=2e-4)
+    fabric.advance(1e-3)
+    cable = port_between(fabric.plan, "h0", "s")
+    fabric.fail_link(cable)
+    fabric.advance(2e-3)
+    fabric.restore_link(cable)
+    fabric.advance(3e-3)
+    fabric.keep_decisions(10_000)
+    got, _ = settled(fabric, after_s=8e-3, for_s=4e-3)
+    assert np.all(got > 0.2 * 12.5e9)
+    assert {0.0, 1.0} <= set(fabric.decisions[:, 0])
+
+
+def test_dcqcn_beside_trees_is_marked_for_ever_below_the_queue_they_hold() -> None:
+    shares = []
+    for kmin_bytes in (5_000, 400_000):
+        mark = Watermark(kmin_bytes, 4 * kmin_bytes, 0.5)
+        mixed = many_to_one(2, RULE, others={"h0": policy("rl-cc-trees")}, watermark=mark)
+        got, _ = settled(mixed, after_s=0.05, for_s=0.02)
+        shares.append(got[1] / got.sum())
+    assert shares[0] < 0.1
+    assert shares[1] > 0.4
+
+
+def test_policies_are_replaced_while_running() -> None:
+    fabric = many_to_one(4, policy("rl-cc"))
+    fabric.advance(0.01)
+    fabric.set_policies([policy("rtt-rule")])
+    fabric.keep_decisions(100)
+    fabric.advance(0.012)
+    expected = [rtt_policy.action(RULE, row) for row in fabric.decisions[:, _INPUTS]]
+    np.testing.assert_allclose(fabric.decisions[:, _ACTION], expected, atol=1e-12)
+
+
+def scenario(**senders: RttSender) -> Scenario:
+    topology = leaf_spine(1, 1, 3)
+    rows = [{"src": "h0", "dst": "h2", "bytes": 50_000, "start_s": 0.0}]
+    return Scenario(
+        name="one flow",
+        ports=topology.ports,
+        flows=flows_from_rows(topology, rows),
+        monitored=(1,),
+        dcqcn=PAPER,
+        duration_s=1e-4,
+        window_s=(0.0, 1e-4),
+        senders=senders,
+    )
+
+
+def test_the_packet_engine_runs_them_and_hosts_must_be_there() -> None:
+    [ran] = PacketEngine().predict(scenario(h0=SWIFT), [NEVER], seed=1)
+    assert ran.goodput_bytes_per_s > 0
+    with pytest.raises(ScenarioError, match=r"'h9'.*senders are hosts of the topology"):
+        scenario(h9=SWIFT)
