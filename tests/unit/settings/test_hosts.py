@@ -109,6 +109,10 @@ def test_an_inventory_needs_no_hosts(tmp_path: Path) -> None:
             "gpu1: {class: h100, address: 10.1.0.1}\n  gpu2: {class: h100, address: 10.1.0.1}",
             "hosts.gpu2.address: received 10.1.0.1, gpu1's; each address belongs to one host",
         ),
+        (
+            "a: {class: h100}",
+            "hosts.a: received 'a', a switch's name; a rollout knows switches and hosts by name",
+        ),
     ],
 )
 def test_a_mistake_is_named_by_host_and_key(tmp_path: Path, hosts: str, says: str) -> None:

@@ -245,3 +245,34 @@ def test_switches_may_differ_from_the_default(tmp_path: Path) -> None:
         written(tmp_path, "incumbent: {switches: {leaf1: {kmin_bytes: 1, kmax_bytes: 2, pmax: 0.5}}}")
     )
     assert settings.incumbent.switches["leaf1"].watermark() == Watermark(1, 2, 0.5)
+
+
+def test_nic_values_are_tried_within_bounds_in_the_twin_s_terms(tmp_path: Path) -> None:
+    text = "tuning: {nic_bounds: {rpg_ai_rate: [5, 400], dce_tcp_g: [1000, 1019], rpg_byte_reset: [0, 0]}}"
+    bounds = ask_of(load_settings(written(tmp_path, text))).search.sender_bounds
+    # dce_tcp_g is the weight of the old alpha, the gain that of the new sample.
+    assert bounds == (
+        ("ai_rate_bytes_per_s", 5, 400),
+        ("gain", 5, 24),
+        ("byte_counter_bytes", 0, 0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        ("rpg_ai_rat: [5, 400]", "rpg_ai_rat is no NIC value that is tuned; those are clamp_tgt_rate, "),
+        ("cnp_dscp: [1, 5]", "cnp_dscp is no NIC value that is tuned"),
+        ("rpg_ai_rate: [400, 5]", "rpg_ai_rate has bounds 400 to 5; the lower one is first"),
+        ("rpg_threshold: [1, 99]", "rpg_threshold: received 99 steps; a NIC takes 1 to 31 steps"),
+        (
+            "rpg_time_reset: [2000, 3000]",
+            "rpg_time_reset has bounds 2000 to 3000; bounds hold a value that is tried, of 1 to 1500 µs",
+        ),
+        ("rpg_ai_rate: [1.5, 3]", "tuning.nic_bounds.rpg_ai_rate"),
+    ],
+)
+def test_bounds_that_no_nic_value_has_are_named(tmp_path: Path, bounds: str, says: str) -> None:
+    with pytest.raises(SettingsError) as found:
+        load_settings(written(tmp_path, f"tuning: {{nic_bounds: {{{bounds}}}}}"))
+    assert says in str(found.value)
