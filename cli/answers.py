@@ -212,6 +212,10 @@ class RecommendationsAnswer(msgspec.Struct, frozen=True):
     recommendations: list[RecommendationAnswer]
 
 
+class RoleTargetAnswer(RoleMarkAnswer, frozen=True, kw_only=True):
+    ports: list[str]
+
+
 class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
     switch: str
     stage: int
@@ -223,6 +227,7 @@ class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
     read_back: MarkAnswer | None
     notes: list[str]
     detail: str
+    by_role: list[RoleTargetAnswer] = []
 
 
 class RolloutHostAnswer(msgspec.Struct, frozen=True):

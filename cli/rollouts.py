@@ -45,6 +45,7 @@ from cli.output import (
     screen_for_asking,
     show,
     watermark_cells,
+    watermark_text,
     words_of,
 )
 from service.documents.base import list_text
@@ -136,6 +137,7 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
     yield lines
     if found.switches or not found.hashes:
         yield rollout_table(found, wide=wide)
+        yield from _role_lines(found)
     for switch in found.switches:
         for note in [*switch.notes, *([switch.detail] if switch.detail else [])]:
             yield Text.assemble((f"{switch.switch}: ", "bold"), note)
@@ -172,6 +174,15 @@ def _stage_text(found: RolloutAnswer, stage: int) -> str:
     if found.hosts:  # there is a canary of either kind
         return f"stage {stage + 1} of {len(found.stages)}"
     return "canary" if stage == 0 else f"batch {stage}"
+
+
+def _role_lines(found: RolloutAnswer) -> Iterator[Text]:
+    """Each role's watermark where ports are set by role, and on how many ports."""
+    ports: Counter[str] = Counter()
+    for one in (target for switch in found.switches for target in switch.by_role):
+        ports[f"{one.role}: {watermark_text(one)}"] += len(one.ports)
+    for said, count in sorted(ports.items()):
+        yield Text(f"{said} on {count_text(count, 'port')}")
 
 
 def _host_lines(found: RolloutAnswer) -> Iterator[RenderableType]:

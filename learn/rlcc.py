@@ -193,7 +193,7 @@ def update_gradient(weights: list[Floats], lessons: Iterator[Floats]) -> tuple[f
 
 @dataclass(slots=True)
 class Adam:
-    """Kingma and Ba, 2015; gradients are clipped by value first."""
+    """Adam (2015), with gradients clipped by value first."""
 
     first: list[Floats]
     second: list[Floats]

@@ -286,6 +286,7 @@ class Service:
                 fleet=self.fleet,
                 settings=settings.rollout,
                 max_step=settings.tuning.max_step or math.inf,
+                declared=lambda: self.window.declared,
             ),
             window=self.window,
             stale_after_s=settings.tuning.stale_after_s,

@@ -152,7 +152,7 @@ class Entry:
         ``hosts``: there are NICs to set, so that a joint change is one to decide on.
         """
         answer = result.recommendation
-        together = None if answer.co_tuning is None else Together.of(answer.co_tuning, result.scenario)
+        together = None if answer.co_tuning is None else Together.of(answer.co_tuning)
         return cls(
             id=entry_id,
             created_ns=created_ns,

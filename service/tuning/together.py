@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -17,7 +17,8 @@ from service.fleet import Fleet
 from service.nics.polling import NicPolling
 from settings.model import RolloutSettings
 from switches.errors import SwitchError
-from twin.scenario import Scenario
+from telemetry.roles import port_roles
+from telemetry.topology import Topology
 from twin.search.explain import watermark_text
 from twin.search.push_gate import within_step
 from twin.search.recommendation import CoTuning
@@ -30,9 +31,8 @@ _NAMED = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
     """A round's joint change. ``connectx`` are the values that NICs get, ``senders`` what they ran.
-    ``by_role`` are roles whose ports get another watermark than most, ``ports`` those of each role by switch.
-    ``nics_first``: on the way there, NICs without the
-    watermark are predicted to gain more than the watermark without them.
+    ``by_role`` are roles whose ports get another watermark than most. ``nics_first``: on the way there, NICs
+    without the watermark are predicted to gain more than the watermark without them.
 
     ``queue_ratio`` is the mean queue predicted ÷ that of now once all is set, ``queue_ratio_between`` once
     only what goes first is (None: unknown).
@@ -48,11 +48,9 @@ class Together:
     queue_ratio: float | None
     queue_ratio_between: float | None
     by_role: Mapping[str, Watermark] = field(default_factory=dict)
-    ports: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: CoTuning, scenario: Scenario | None = None) -> Self:
-        """``scenario`` has the ports whose roles count."""
+    def of(cls, found: CoTuning) -> Self:
         marks, others = found.watermark_first, found.others_first
         nics_first = marks is None or others is None or others.gain >= marks.gain
         between = others if nics_first else marks
@@ -67,7 +65,6 @@ class Together:
             queue_ratio=found.queue_ratio,
             queue_ratio_between=found.queue_ratio if between is None else between.queue_ratio,
             by_role=dict(found.by_role),
-            ports=ports_by_role(scenario) if found.by_role and scenario is not None else {},
         )
 
     @property
@@ -80,25 +77,20 @@ class Together:
         """Whether it is a change by port role that an approval can set, if switches allow it."""
         return self.recommended and bool(self.by_role) and not self.connectx
 
-    def targets(self, switch: str) -> Mapping[str, RoleTarget]:
-        """What the ports of each role on a switch get; empty where all get the same."""
-        targets = {
-            role: RoleTarget(names, self.by_role.get(role, self.watermark))
-            for role, names in self.ports.get(switch, {}).items()
+    def targets(self, topology: Topology) -> Mapping[str, Mapping[str, RoleTarget]]:
+        """What ports of each role get, by switch; without switches on which all ports get the same."""
+        ports: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for port, role in zip(topology.ports, port_roles(topology.ports), strict=True):
+            if port.port is not None and role is not None:
+                ports[port.node][role].append(port.port)
+        return {
+            name: {
+                role: RoleTarget(tuple(sorted(named)), self.by_role.get(role, self.watermark))
+                for role, named in sorted(roles.items())
+            }
+            for name, roles in ports.items()
+            if not self.by_role.keys().isdisjoint(roles)
         }
-        return targets if any(one.watermark != self.watermark for one in targets.values()) else {}
-
-
-def ports_by_role(scenario: Scenario) -> dict[str, dict[str, tuple[str, ...]]]:
-    """The ports of each role, by switch."""
-    found: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for port, role in zip(scenario.ports, scenario.port_roles, strict=True):
-        if port.port is not None and role is not None:
-            found[port.node][role].append(port.port)
-    return {
-        name: {role: tuple(sorted(ports)) for role, ports in sorted(roles.items())}
-        for name, roles in found.items()
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +125,15 @@ class Refusal:
 @dataclass(kw_only=True)
 class JointChanges:
     """Whether NICs, or ports by role, may be set with a recommendation now, and on which hosts or ports.
-    ``max_step`` is the factor by which a watermark may move. For one event loop.
+    ``max_step`` is the factor by which a watermark may move, ``declared`` the topology that an operator gave.
+    For one event loop.
     """
 
     nics: NicPolling
     fleet: Fleet
     settings: RolloutSettings
     max_step: float
+    declared: Callable[[], Topology | None]
 
     @property
     def possible(self) -> bool:
@@ -185,7 +179,12 @@ class JointChanges:
         if change.connectx:
             rule = "its joint change has values of NICs too, which are not set together with roles"
             return Refusal(rule, "approve the watermark alone, or tune without one of them (tuning.what)")
-        targets = {name: found for name in switches if (found := change.targets(name))}
+        topology = self.declared()
+        if topology is None:
+            rule = "a port's role follows from its rate, which is guessed until a topology is declared"
+            return Refusal(rule, "declare it (PUT /v1/topology, fabric.topology)")
+        every = change.targets(topology)
+        targets = {name: every[name] for name in switches if name in every}
         if not targets:
             return Refusal("none of its switches has ports of these roles", "approve the watermark alone")
         for name, runs in switches.items():

@@ -94,7 +94,7 @@ def why(
         queue = bytes_text(incumbent_prediction.queue_mean_bytes)
         now = f"now predicted: mean queue {queue}, {_harm(incumbent_prediction, pfc)}"
         said = f"{_inside(verdict.sentence)}; {now}{_said(opinion, changes=False)}"
-        beside = f", and its own on {' and '.join(other_roles)} ports" if other_roles else ""
+        beside = f", and what {' and '.join(other_roles)} ports run" if other_roles else ""
         return f"Keep {watermark_text(watermark)}{beside}: {said}; {traffic}."
     effects = _effects(incumbent_prediction, winner_prediction, policy)
     effects.append(_queue(incumbent_prediction, winner_prediction))

@@ -1,4 +1,7 @@
-"""Compiles kernels into the cache by running engines on a tiny scenario: ``python -m twin.workers.warm [ENGINE]``."""
+"""Compiles kernels into the cache by running engines on a tiny scenario.
+
+``python -m twin.workers.warm [ENGINE ...]``.
+"""
 
 from __future__ import annotations
 

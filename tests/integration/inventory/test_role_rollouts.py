@@ -280,3 +280,12 @@ async def test_a_platform_with_one_watermark_for_all_ports_refuses_before_anythi
         assert said in refused["detail"]
     switch.unexpected.clear()  # what was asked of a switch of that platform
     assert switch.running == before
+
+
+async def test_roles_of_a_topology_that_was_discovered_are_not_set(starting: Starting) -> None:
+    async with starting() as here:
+        found = await here.tuned()
+        service = here.run.service
+        service.window.declared = None
+        told = service.validity.document(service.store.get(found["id"]))
+        assert "guessed until a topology is declared" in (told.roles_refused or "")

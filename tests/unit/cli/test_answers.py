@@ -51,7 +51,7 @@ from service.documents.rollouts import (
     RolloutSwitchDocument,
 )
 from service.documents.round import CandidateDocument, ImprovementDocument, SecondOpinionDocument
-from service.documents.switches import HashDocument, SwitchDocument
+from service.documents.switches import HashDocument, RoleTargetDocument, SwitchDocument
 from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
 
 PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
@@ -69,6 +69,7 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.SupportAnswer: SupportDocument,
     answers.CoTuningAnswer: CoTuningDocument,
     answers.RoleMarkAnswer: RoleWatermarkDocument,
+    answers.RoleTargetAnswer: RoleTargetDocument,
     answers.SettingChangeAnswer: SettingChangeDocument,
     answers.SensitivityAnswer: SensitivityDocument,
     answers.PathsAnswer: PathsDocument,

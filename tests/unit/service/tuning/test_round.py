@@ -241,9 +241,7 @@ class TestPortsThatRunSeveralWatermarksByRole:
         assert {type(one.prediction.watermark) for one in others} == {Watermark}
         assert len(others) >= 3
         beside = (
-            f", and its own on {self.HOST} ports:"
-            if not answer.changes
-            else f" on all ports, {self.HOST} too"
+            f", and what {self.HOST} ports run:" if not answer.changes else f" on all ports, {self.HOST} too"
         )
         assert beside in answer.why
         told = round_document(result, wall_s=1.0).model_dump(mode="json")
@@ -255,7 +253,7 @@ class TestPortsThatRunSeveralWatermarksByRole:
     def test_where_all_roles_run_the_same_nothing_is_said_of_them(self) -> None:
         answer = self.round_with("replay", {}).recommendation
         assert answer.incumbent_by_role == ()
-        assert "ports:" not in answer.why
+        assert "ports run" not in answer.why
 
     def test_an_engine_with_one_watermark_for_all_says_what_it_takes_them_to_run(self) -> None:
         answer = self.round_with("fluid", {self.HOST: OTHER}).recommendation

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import switches.sonic.redis_adapter as under_test
+from switches.by_role import ByRoleAdapter
 from switches.device import Device, Secret, Tls
 from switches.errors import (
     AccessError,
@@ -420,3 +421,20 @@ def test_it_says_what_it_can_do() -> None:
 
     assert (of().per, of().atomic, of().dead_man, of().read_back) == ("queue", True, False, "ASIC_DB")
     assert (of(own_profile=False).per, of(own_profile=False).atomic) == ("profile", False)
+
+
+def test_ports_by_role_are_set_and_undone_as_one_change(switch: SonicSwitch, adapter: MakeAdapter) -> None:
+    ports = {"leaf-host-100G": ("Ethernet0", "Ethernet4"), "leaf-up-400G": ("Ethernet8",)}
+
+    def by_role() -> ByRoleAdapter:
+        roles = {role: adapter(role=role, ports=names) for role, names in ports.items()}
+        return ByRoleAdapter(adapter(role="by-role", ports=PORTS), roles, ports)
+
+    before = switch.config_db()
+    one = by_role()
+    change = one.stage_by_role({"leaf-host-100G": NEW, "leaf-up-400G": HIGHER}, NEW, "r1-a")
+    one.apply(change)
+    assert change.made_in(one.verify(change))
+    assert switch.hardware() == {("Ethernet0", 3): NEW, ("Ethernet4", 3): NEW, ("Ethernet8", 3): HIGHER}
+    by_role().rollback(change)
+    assert switch.config_db() == before

@@ -45,7 +45,7 @@ export function TogetherPanel({ of: round }: { of: Recommendation }) {
         />
       </details>
       <p class="quiet">
-        An approval sets the watermark recommended alone; approved with NICs it sets these values on all hosts, and this watermark. Profiles by role are advice: nothing sets them.
+        An approval sets the watermark recommended alone; approved with NICs it sets these values on all hosts, and this watermark. Approved by role (ecntwin approve --with-roles) it sets ports of each role, and this watermark on the others.
       </p>
     </Panel>
   );

@@ -1,0 +1,87 @@
+"""What a switch that is set by role should run, and what of that outlives the journal's entries."""
+
+from __future__ import annotations
+
+from rollout.machine import advance, begin
+from rollout.plan import Limits, RoleTarget, RolloutPlan
+from rollout.state import Applied, Applying, Approved, Confirmed, Event, Proposed, Staged, Verified
+from service.rollouts.set_watermarks import SetWatermarks
+from switches.base import QueueWatermark, StagedChange
+from twin.watermark import Watermark
+
+OLD, HOST, UP = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.05), Watermark(9, 99, 0.1)
+ROUNDED = Watermark(8, 98, 0.1)
+ROLES = {"leaf-host-100G": RoleTarget(("a", "b"), HOST), "leaf-up-400G": RoleTarget(("c",), UP)}
+
+
+def followed(*, until: type[Event] = Confirmed, by_role: bool = True) -> SetWatermarks:
+    """Of a rollout on one switch, up to its first event of that type."""
+
+    def part(after: Watermark, *ports: str) -> StagedChange:
+        queues = tuple(QueueWatermark(port, 3, OLD) for port in ports)
+        return StagedChange(id="r1", switch="leaf1", asked=after, after=after, before=queues, diff="")
+
+    parts = (part(HOST, "a", "b"), part(ROUNDED, "c"))
+    change = StagedChange(
+        id="r1",
+        switch="leaf1",
+        asked=HOST,
+        after=HOST,
+        before=tuple(queue for one in parts for queue in one.before),
+        diff="",
+        parts=parts if by_role else (),
+    )
+    plan = RolloutPlan(
+        id="r1",
+        recommendation="r1",
+        targets={"leaf1": HOST},
+        stages=(("leaf1",),),
+        limits=Limits(soak_s=0, batch_soak_s=0),
+        written=("leaf1",),
+        by_role={"leaf1": ROLES} if by_role else {},
+    )
+    found = SetWatermarks()
+    state = begin(Proposed(at_s=0.0, plan=plan))
+    for event in (
+        Approved(at_s=1.0, by="ada"),
+        Staged(at_s=2.0, switch="leaf1", change=change),
+        Applying(at_s=3.0, switch="leaf1"),
+        Applied(at_s=4.0, switch="leaf1"),
+        Verified(at_s=5.0, switch="leaf1", runs=HOST),
+        Confirmed(at_s=6.0, switch="leaf1"),
+    ):
+        state = advance(state, event)
+        found.follow(state, event)
+        if isinstance(event, until):
+            break
+    return found
+
+
+def again(of: SetWatermarks) -> SetWatermarks:
+    """As the journal's summary gives it to the next process."""
+    found = SetWatermarks()
+    found.restore(of.to_json().decode())
+    return found
+
+
+def test_each_role_should_run_what_the_device_made_of_its_watermark() -> None:
+    for found in (followed(), again(followed())):
+        assert found.get("leaf1") is None
+        assert found.by_role("leaf1") == ROLES | {"leaf-up-400G": RoleTarget(("c",), ROUNDED)}
+
+
+def test_half_of_a_change_is_read_by_role_and_expected_to_run_nothing() -> None:
+    half = followed(until=Applying)
+    for found in (half, again(half)):
+        assert (found.roles("leaf1"), found.by_role("leaf1")) == (ROLES, {})
+
+
+def test_a_switch_that_is_set_as_a_whole_is_not_read_by_role() -> None:
+    found = followed(by_role=False)
+    assert (found.get("leaf1"), found.roles("leaf1")) == (HOST, {})
+
+
+def test_a_summary_of_before_roles_were_kept_can_be_read() -> None:
+    found = SetWatermarks()
+    found.restore('{"set_to": {}, "last_set_s": 1.5}')
+    assert (found.roles("leaf1"), found.last_set_s) == ({}, 1.5)
