@@ -21,7 +21,7 @@ from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated
 from twin.errors import WatermarkError
-from twin.scenario_file import dcqcn_from_json, monitored_ports
+from twin.scenario_file import dcqcn_from_json, monitored_ports, senders_from_json
 from twin.senders.dcqcn import PRESETS, DcqcnParams, preset
 from twin.units import BYTES, SHARE, quantity
 from twin.watermark import Watermark
@@ -69,8 +69,10 @@ def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric
     params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
     named = "monitored_ports" in document
     monitored = monitored_ports(document, topology, path.name) if named else None
+    senders = senders_from_json(document.get("senders"), topology.hosts, where=f"{path.name} senders")
+    said = {**document, "dcqcn": params, "monitored": monitored, "senders": senders}
     try:
-        return topology, _FABRIC.validate_python({**document, "dcqcn": params, "monitored": monitored})
+        return topology, _FABRIC.validate_python(said)
     except ValidationError as error:
         raise InputError(*mistake(error.errors(include_url=False)[0], prefix=path.name)) from error
 
