@@ -16,7 +16,13 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
-from service.network_metrics import ConditionMetrics, NetworkMetrics, NicMetrics, RecommendationMetrics
+from service.network_metrics import (
+    AdviceMetrics,
+    ConditionMetrics,
+    NetworkMetrics,
+    NicMetrics,
+    RecommendationMetrics,
+)
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
@@ -329,6 +335,7 @@ class Metrics(_Exposed):
         self.binary = BinaryMetrics(registry)
         self.access = AccessMetrics(registry)
         self.nics = NicMetrics(registry)
+        self.advice = AdviceMetrics(registry)
         Info("ecntwin_build", "What is running.", registry=registry).info(
             {"version": version, "python": platform.python_version()}
         )

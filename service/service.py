@@ -36,6 +36,7 @@ from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
+from service.tuning.advice import Adviser
 from service.tuning.approvals import Approvals
 from service.tuning.gate import PushGate
 from service.tuning.loop import TuningLoop
@@ -263,6 +264,13 @@ class Service:
             audit=self.audit,
             events=self.events,
         )
+        self.adviser = Adviser.of(
+            settings.tuning,
+            by_gain=ask.search.score == "gain",
+            gate=gate_of(settings),
+            metrics=self.metrics.advice,
+            clock_ns=clocks.wall_ns,
+        )
         self.tuning = TuningLoop(
             ask=ask,
             moments=moments_of(settings),
@@ -281,6 +289,7 @@ class Service:
             rollouts=self.rollouts,
             approvals=self.approvals,
             nics=self.nics,
+            adviser=self.adviser,
         )
         self.what_if = WhatIfRequests(
             ask=ask,

@@ -214,6 +214,10 @@ class TuningSettings(Section):
     sets the watermark. With ``path`` a round says where elephants share a port that carries
     ``collision_ratio`` times the mean of its equal-cost ports, and what other paths would do
     (docs/twin/paths.md); nothing sets paths.
+
+    With ``advice``, every look also says in a moment what a round would most likely choose
+    (docs/twin/advice.md); nothing sets that. ``advice_file`` is learnt from other traffic than what comes
+    with ecntwin.
     """
 
     enabled: bool = True
@@ -232,6 +236,8 @@ class TuningSettings(Section):
     budget_s: float = Field(default=_SEARCH.budget_s, gt=0)
     what: tuple[What, ...] = _SEARCH.what
     collision_ratio: float = Field(default=_SEARCH.collision_ratio, gt=1)
+    advice: bool = True
+    advice_file: Path | None = None
     keep: int = Field(default=100, ge=1)
 
     @field_validator("what")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from service.documents.advice import AdviceDocument
 from service.documents.base import Document, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument, WatermarkInput
 from service.documents.round import RoundDocument
@@ -104,6 +105,8 @@ class RecommendationDocument(RoundDocument):
     """What the rollout has done so far, switch by switch."""
     support: SupportDocument | None = None
     """The rounds that gave it; null for a recommendation made before these were stored."""
+    advice: AdviceDocument | None = None
+    """In `/v1/recommendations/current` the advice of the newest look, on the traffic since; else null."""
 
 
 class RecommendationsDocument(Document):
@@ -150,6 +153,7 @@ def recommendation_document(
         else ExpiredDocument(at=timestamp(entry.expired_ns), reason=entry.expired),
         blocked=list(blocked),
         pushed=[_pushed(one) for one in entry.pushed],
+        advice=None,
     )
 
 
