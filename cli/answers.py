@@ -207,6 +207,19 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
         return self.staged or self.recommendation
 
 
+class AdviceAnswer(msgspec.Struct, frozen=True):
+    at: str
+    watermark: MarkAnswer | None
+    why: str
+
+
+class AdviserAnswer(msgspec.Struct, frozen=True):
+    problem: str | None
+    newest: AdviceAnswer | None
+    confirmed: int
+    contradicted: int
+
+
 class RecommendationsAnswer(msgspec.Struct, frozen=True):
     total: int
     recommendations: list[RecommendationAnswer]

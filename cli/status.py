@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.answers import (
+    AdviserAnswer,
     AlarmAnswer,
     AlarmGroupAnswer,
     AlarmsAnswer,
@@ -238,6 +239,7 @@ class Status:
     state: Answer | None
     switches: Answer
     recommendation: Answer | None
+    advice: Answer | None
     rollouts: Answer
     alarms: Answer
     freeze: Answer
@@ -266,6 +268,7 @@ def ask_status(service: ServiceClient, *, whole: bool = True) -> Status:
         state=_unless_problem(state),
         switches=service.get("/v1/switches"),
         recommendation=_unless_problem(recommendation),
+        advice=_unless_problem(service.get("/v1/advice", also=HTTPStatus.NOT_FOUND)),
         rollouts=newest(service, 1, whole=whole),
         alarms=service.get("/v1/alarms", {"limit": 1}),
         freeze=service.get("/v1/freeze"),
@@ -282,6 +285,7 @@ def document(url: str, found: Status) -> dict[str, Any]:
         "state": None if found.state is None else found.state.document(),
         "switches": found.switches.document(),
         "recommendation": None if found.recommendation is None else found.recommendation.document(),
+        "advice": None if found.advice is None else found.advice.document(),
         "rollout": next(iter(found.rollouts.document()["rollouts"]), None),
         "alarms": found.alarms.document(),
         "freeze": found.freeze.document(),
@@ -298,6 +302,8 @@ def status_lines(url: str, found: Status) -> Table:
     lines.add_row("switches", _switches(found.switches.read(list[SwitchAnswer])))
     lines.add_row("freeze", freeze_text(found.freeze.read(FreezeAnswer)))
     lines.add_row("recommended", _recommended(_read(found.recommendation, RecommendationAnswer)))
+    if (advice := _read(found.advice, AdviserAnswer)) is not None:
+        lines.add_row("advice", _advice(advice))
     lines.add_row("rollout", _rollout(found.rollouts.read(RolloutsAnswer)))
     return lines
 
@@ -392,6 +398,18 @@ def _recommended(found: RecommendationAnswer | None) -> Text:
     if found.caution:
         line.append(f"\n{found.caution}", "yellow")
     return line.append(f"\n{found.why}")
+
+
+def _advice(found: AdviserAnswer) -> Text:
+    """That of the newest look, and how often the round after it said the same."""
+    newest = found.newest
+    if found.problem is not None or newest is None:
+        return Text(found.problem or "nothing yet: between rounds, once reports fill the window", "dim")
+    line = Text(newest.why, "" if newest.watermark else "dim")
+    answered = found.confirmed + found.contradicted
+    if answered:
+        line.append(f"\n{count_text(answered, 'round')} after advice, {found.confirmed} confirmed it", "dim")
+    return line
 
 
 def _rollout(found: RolloutsAnswer) -> Text:

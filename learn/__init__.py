@@ -1,1 +1,1 @@
-"""Trains the policies of learned senders, offline; the service needs none of it."""
+"""Trains what comes with ecntwin as data: policies of senders, advice. Not installed with it."""

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from service.network_metrics import (
+    AdviceMetrics,
     ConditionMetrics,
     LosslessMetrics,
     NetworkMetrics,
@@ -336,6 +337,7 @@ class Metrics(_Exposed):
         self.access = AccessMetrics(registry)
         self.nics = NicMetrics(registry)
         self.lossless = LosslessMetrics(registry)
+        self.advice = AdviceMetrics(registry)
         Info("ecntwin_build", "What is running.", registry=registry).info(
             {"version": version, "python": platform.python_version()}
         )

@@ -19,6 +19,7 @@ from settings.sections import KINDS
 from telemetry.alarms import LEVELS, Level
 from telemetry.counters.window import PortRates, Rates
 from telemetry.state import NetworkState
+from twin.advice.guard import ABSTAINED
 from twin.watermark import Watermark
 
 _SUMMED = tuple(name for name in Rates._fields if name not in ("pause_share", "tx_bytes_per_s"))
@@ -265,6 +266,33 @@ class LosslessMetrics:
     def saw(self, findings: Mapping[str, int]) -> None:
         for rule in RULES:
             self._findings.labels(rule).set(findings.get(rule, 0))
+
+
+ADVICE_LOOKS = ("given", *ABSTAINED)
+ADVICE_ROUNDS = ("confirmed", "contradicted", "untold")
+
+
+class AdviceMetrics:
+    """Advice between rounds, and how the next round answers."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self.looks = counter(
+            "ecntwin_advice_looks",
+            "Looks between rounds, by outcome: given (some advice), or why there was none: range (a feature "
+            "outside what was learnt), regret (it may be too far from the best), senders (not DCQCN alone), "
+            "held (by the push gate), unknown (the traffic).",
+            ["outcome"],
+        )
+        self.rounds = counter(
+            "ecntwin_advice_rounds",
+            "Rounds that followed advice, by whether they gained more than the margin beyond it: confirmed, "
+            "contradicted, untold.",
+            ["outcome"],
+        )
+        for labelled, outcomes in ((self.looks, ADVICE_LOOKS), (self.rounds, ADVICE_ROUNDS)):
+            for outcome in outcomes:
+                labelled.labels(outcome)
 
 
 class NicMetrics:

@@ -41,6 +41,7 @@ from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rehash import Rehash
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
+from service.tuning.advice import Adviser
 from service.tuning.approvals import Approvals
 from service.tuning.gate import PushGate
 from service.tuning.loop import TuningLoop
@@ -305,6 +306,13 @@ class Service:
             audit=self.audit,
             events=self.events,
         )
+        self.adviser = Adviser.of(
+            settings.tuning,
+            by_gain=ask.search.score == "gain",
+            gate=gate_of(settings),
+            metrics=self.metrics.advice,
+            clock_ns=clocks.wall_ns,
+        )
         self.tuning = TuningLoop(
             ask=ask,
             moments=moments_of(settings),
@@ -323,6 +331,7 @@ class Service:
             rollouts=self.rollouts,
             approvals=self.approvals,
             nics=self.nics,
+            adviser=self.adviser,
         )
         self.rehash = Rehash(
             settings=settings, fleet=self.fleet, rollouts=self.rollouts, watcher=self._watcher

@@ -123,7 +123,7 @@ _SQLITE = "sqlite:///"
 _FILES = (
     *("fabric.topology", "push.inventory", "search.dask_ca", "search.dask_certificate", "search.dask_key"),
     *("server.tls_certificate", "server.tls_key", "server.tls_key_password_file", "server.tls_client_ca"),
-    "security.oidc.ca",
+    *("security.oidc.ca", "tuning.advice_file"),
 )
 
 

@@ -219,6 +219,10 @@ class TuningSettings(Section):
     in its units (docs/nics/connectx.md), such as ``rpg_ai_rate: [5, 400]``. With ``path`` a round says where
     elephants share a port that carries ``collision_ratio`` times the mean of its equal-cost ports, and what
     other paths would do (docs/twin/paths.md); nothing sets paths.
+
+    With ``advice``, every look also says in a moment what a round would most likely choose; it is often far
+    from that still (docs/twin/advice.md), and nothing sets it. ``advice_file`` is learnt from other traffic than what comes
+    with ecntwin.
     """
 
     enabled: bool = True
@@ -238,6 +242,8 @@ class TuningSettings(Section):
     what: tuple[What, ...] = _SEARCH.what
     nic_bounds: dict[str, tuple[int, int]] = Field(default_factory=dict)
     collision_ratio: float = Field(default=_SEARCH.collision_ratio, gt=1)
+    advice: bool = False
+    advice_file: Path | None = None
     keep: int = Field(default=100, ge=1)
 
     @field_validator("what")

@@ -1,4 +1,4 @@
-"""``/v1/tune`` and ``/v1/recommendations``: rounds, their results, and the operator's decisions."""
+"""``/v1/tune``, ``/v1/advice``, ``/v1/recommendations``: rounds, their results, and decisions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from api.deps import (
     made_in,
 )
 from service.auth.audit import before_and_after
+from service.documents.advice import AdviceDocument, AdviserDocument
 from service.documents.recommendation import (
     ApproveInput,
     RecommendationDocument,
@@ -26,6 +27,7 @@ from service.documents.recommendation import (
     recommendation_document,
 )
 from service.service import Service
+from service.tuning.advice import Given
 from service.tuning.entry import Entry
 from service.tuning.validity import Expected, etag_of
 
@@ -39,6 +41,14 @@ async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocu
         entry = await service.tuning.run_now()
         change.after = {"recommendation": entry.id, "status": entry.status}
     return service.validity.document(service.store.find(entry.id) or entry)
+
+
+@router.get("/advice", summary="Get the advice of the moment")
+async def get_advice(service: ServiceDep, caller: Reads) -> AdviserDocument:
+    """What a round would most likely choose for the traffic of the newest look, and how often rounds
+    confirmed what was advised before them. Nothing sets it.
+    """
+    return AdviserDocument.of(service.adviser)
 
 
 @router.get("/recommendations", response_model=RecommendationsDocument, summary="List recommendations")
@@ -90,7 +100,7 @@ async def get_current_recommendation(
     ``candidates=false`` without most of its bytes.
     """
     service.validity.review()
-    return await _answer(service, service.store.current(), candidates, fields)
+    return await _answer(service, service.store.current(), candidates, fields, service.adviser.newest)
 
 
 @router.get(
@@ -110,8 +120,12 @@ async def get_recommendation(
     return await _answer(service, await service.store.fetch(recommendation_id), candidates, fields)
 
 
-async def _answer(service: Service, entry: Entry, candidates: bool, fields: str | None) -> Response:
+async def _answer(
+    service: Service, entry: Entry, candidates: bool, fields: str | None, advice: Given | None = None
+) -> Response:
     document = service.validity.document(entry, candidates=candidates)
+    if advice is not None:
+        document = document.model_copy(update={"advice": AdviceDocument.of(advice)})
     answer = await json_answer(service.answers, lambda: document, fields=fields)
     answer.headers["ETag"] = etag_of(entry)
     return answer

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from service.documents.advice import AdviceDocument
 from service.documents.base import Document, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument, WatermarkInput
 from service.documents.round import RoundDocument
@@ -145,6 +146,8 @@ class RecommendationDocument(RoundDocument):
     """What the rollout has done so far, switch by switch."""
     support: SupportDocument | None = None
     """The rounds that gave it; null for a recommendation made before these were stored."""
+    advice: AdviceDocument | None = None
+    """In `/v1/recommendations/current` the advice of the newest look, on the traffic since; else null."""
 
 
 class RecommendationsDocument(Document):
@@ -196,6 +199,7 @@ def recommendation_document(
         nics_refused=nics_refused,
         roles_refused=roles_refused,
         pushed=[_pushed(one) for one in entry.pushed],
+        advice=None,
     )
 
 

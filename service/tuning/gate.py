@@ -57,6 +57,10 @@ class PushGate:
         )
         return Cleared(staged, found)
 
+    def held(self, *, age_s: float) -> tuple[str, ...]:
+        """Why nothing may be written now, engines apart (``push_gate.holds``)."""
+        return holds(self._settings, report_age_s=age_s, residual=self._residual, disagreement=None)
+
     def watermark_changed(self, *, age_s: float = 0.0) -> None:
         """A device was set ``age_s`` seconds ago; the next change waits until that had time to show."""
         self._changed_at_s = self._clock_s() - age_s

@@ -22,6 +22,7 @@ from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.nics.polling import NicPolling
 from service.rollouts.manager import Rollouts
+from service.tuning.advice import Adviser
 from service.tuning.approvals import Approvals
 from service.tuning.entry import Entry, to_decide
 from service.tuning.gate import PushGate
@@ -66,6 +67,7 @@ class TuningLoop:
     rollouts: Rollouts
     approvals: Approvals
     nics: NicPolling
+    adviser: Adviser
     last_failure: str | None = None
 
     def __post_init__(self) -> None:
@@ -131,21 +133,27 @@ class TuningLoop:
                 _log.exception("a round failed unexpectedly; the loop continues")
 
     async def _until_due(self) -> None:
-        """Waits for a period, or until traffic differs from what rounds have seen."""
+        """Waits for a period, or until traffic differs from what rounds have seen; looks between."""
         n_looks = max(1, math.ceil(self.period_s / self.look_every_s))
         for left in reversed(range(n_looks)):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self.period_s / n_looks)
             if self._stopping.is_set():
                 return
-            if left and await self._traffic_changed():
+            if left and await self._look():
                 _log.info("traffic changed: a round begins before its time")
                 return
 
-    async def _traffic_changed(self) -> bool:
+    async def _look(self) -> bool:
+        """Advises on the traffic of the moment; returns whether it differs from what rounds have seen."""
         if self.window.stale or not self.window.warm:
             return False
         state = await self.window.shown()
+        if not self.running:
+            held = self.gate.held(age_s=self.window.age_s() or 0.0)
+            await self.adviser.look(state, self.nics.asked(self.ask), self.fleet.incumbent, held)
+            if (newest := self.adviser.newest) is not None:
+                self.events.publish("advice", {"why": newest.advice.why})
         return False if self.running else self.moments.look(state, self.clock_s())
 
     def stop_soon(self) -> None:
@@ -251,6 +259,7 @@ class TuningLoop:
         entry = self.store.add(
             result, wall_s, cleared, before, running, changed=changed, rolling=rolling, hosts=hosts
         )
+        self.adviser.round_ended(answer)
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self.metrics

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import pytest
 
 from settings.model import Settings
 from tests.integration.gate import Gate
 from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
+from tests.unit.twin.advice.test_guard import LEARNT
 from tests.unit.twin.analytic_engine import HERE
+from twin.advice.artefact import Feature
 from twin.workers.pool import InProcessWorkers, Job
 
 T = TypeVar("T")
@@ -76,6 +80,32 @@ async def test_a_round_begins_as_soon_as_traffic_changes() -> None:
         await here.post_reports([one | {"sampling_rate": 1 / 640} for one in traffic(first=900)])
         assert "before" in (await waiting)["detail"]
         await until(lambda: len(here.service.store) == 2)
+
+
+async def test_a_look_advises_and_the_next_round_answers(tmp_path: Path) -> None:
+    anywhere = [Feature(one.name, -1e9, 1e9) for one in LEARNT.features]
+    file, tree = tmp_path / "own.json", msgspec.structs.replace(LEARNT.tree, threshold=[1e9, 0.0, 0.0])
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(LEARNT, features=anywhere, tree=tree)))
+    tuning = {"enabled": True, "period_s": 3_600, "look_every_s": 0.01, "advice": True, "advice_file": file}
+    window = {"period_s": 0.001, "n_periods": 9}
+    async with running(Wanted(settings=Settings(tuning=tuning, telemetry=window))) as here:
+        assert (await here.client.get("/v1/advice")).json()["newest"] is None
+        waiting = asyncio.ensure_future(heard(here, lambda kind, _: kind == "advice"))
+        await here.post_reports(traffic())
+        await waiting
+        found = (await here.client.get("/v1/advice")).json()
+        assert found["problem"] is None
+        assert "would gain about" in found["newest"]["why"]
+        assert found["newest"]["watermark"] == found["newest"]["target"] != found["newest"]["incumbent"]
+        assert found["looks"]["given"] == here.metric("ecntwin_advice_looks_total", outcome="given") > 0
+        assert (await here.client.post("/v1/tune")).status_code == 200
+        answered = (await here.client.get("/v1/advice")).json()
+        assert answered["confirmed"] + answered["contradicted"] + answered["untold"] == 1
+        current = (await here.client.get("/v1/recommendations/current")).json()
+        assert current["advice"].keys() == found["newest"].keys()
+        assert not len(here.service.rollouts)
+        listed = (await here.client.get("/v1/recommendations?limit=1")).json()["recommendations"]
+        assert listed[0]["advice"] is None
 
 
 async def test_no_round_runs_on_stale_reports() -> None:

@@ -25,6 +25,7 @@ CALLS = {
     ("GET", "/v1/state"): "read",
     ("GET", "/v1/flows"): "read",
     ("POST", "/v1/tune"): "operate",
+    ("GET", "/v1/advice"): "read",
     ("GET", "/v1/recommendations"): "read",
     ("GET", "/v1/recommendations/current"): "read",
     ("GET", "/v1/recommendations/x"): "read",

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from cli import answers
 from service.documents.admin import HealthDocument, ReadinessDocument
+from service.documents.advice import AdviceDocument, AdviserDocument
 from service.documents.alarms import (
     AcknowledgementDocument,
     AlarmGroupDocument,
@@ -80,6 +81,8 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.PathGoodputAnswer: PathGoodputDocument,
     answers.ConditionAnswer: ConditionDocument,
     answers.RecommendationAnswer: RecommendationDocument,
+    answers.AdviceAnswer: AdviceDocument,
+    answers.AdviserAnswer: AdviserDocument,
     answers.RecommendationsAnswer: RecommendationsDocument,
     answers.RolloutSwitchAnswer: RolloutSwitchDocument,
     answers.RolloutHostAnswer: RolloutHostDocument,

@@ -46,6 +46,8 @@ UNITLESS = {
     "ecntwin_switch_wred_dropped_packets_per_second",
 }
 COUNTS = {
+    "ecntwin_advice_looks",
+    "ecntwin_advice_rounds",
     "ecntwin_storage_dropped",
     "ecntwin_authentication_failures",
     "ecntwin_requests_limited",

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { asksForToken, headers } from "./client.ts";
 
-export type Kind = "reports" | "round" | "recommendation" | "decision" | "validity" | "rollout" | "switch" | "alarm" | "condition" | "whatif";
+export type Kind = "reports" | "round" | "recommendation" | "advice" | "decision" | "validity" | "rollout" | "switch" | "alarm" | "condition" | "whatif";
 export interface Happened {
   kind: Kind;
   data: Record<string, unknown>;

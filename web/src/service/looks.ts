@@ -27,7 +27,7 @@ export const recommendations: Look = {
 // Asked for only where there is one: use current() of service/current.ts.
 export const currentRecommendation: Look = {
   path: "/v1/recommendations/current?candidates=false",
-  after: ["recommendation", "decision", "validity", "rollout"],
+  after: ["recommendation", "decision", "validity", "rollout", "advice"],
   spacingMs: 500,
 };
 export const recommendation = (id: string): Look => ({

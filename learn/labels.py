@@ -1,0 +1,124 @@
+"""Gains of watermarks on drawn states, by the replay engine; a file keeps what was run, a line a state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learn.states import State, state
+from twin.advice.features import Queue, Scales, fixed_features
+from twin.prediction import SolveStatus
+from twin.replay.model import ReplayEngine
+from twin.search.gain import Policy, gain_over, persistent_bytes_share
+from twin.watermark import Watermark
+
+MarksOf = Callable[[State, Scales], Sequence[Watermark]]
+_ENGINE_SEED = 1
+_EVEN = Policy(0.5, 0.5)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """A state and its watermarks, the incumbent first.
+
+    ``fixed`` are the features that do not depend on what runs. ``queues[k]`` and ``parts[k]`` are under
+    watermark k: of the gain over the incumbent bulk and delay, before their weights, and harm; NaN where a
+    run failed.
+    """
+
+    seed: int
+    family: str
+    scales: Scales
+    fixed: NDArray[np.float64]
+    marks: tuple[Watermark, ...]
+    queues: tuple[Queue, ...]
+    parts: NDArray[np.float64]
+
+    def gains(self, policy: Policy) -> NDArray[np.float64]:
+        """Gains over the incumbent [watermark], with the price of harm that the parts were taken with."""
+        weights = np.array([policy.bulk, policy.delay, policy.harm_price / _EVEN.harm_price])
+        found: NDArray[np.float64] = self.parts @ weights
+        return found
+
+    @classmethod
+    def of_line(cls, line: str) -> Labelled:
+        found = json.loads(line)
+        return cls(
+            found["seed"],
+            found["family"],
+            Scales(*found["scales"]),
+            np.array(found["fixed"]),
+            tuple(Watermark(*one) for one in found["marks"]),
+            tuple(Queue(*one) for one in found["queues"]),
+            np.array(found["parts"], dtype=np.float64),
+        )
+
+
+def labelled(
+    file: Path, seeds: Iterable[int], marks_of: MarksOf, *, processes: int, draw: int = 0
+) -> list[Labelled]:
+    """The states of these seeds in one ``draw``, those of the file as they stand; others are added to it."""
+    known = {one.seed: one for one in _read(file)}
+    missing = [seed for seed in seeds if seed not in known]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(_lines(file)), "utf-8")  # a run that was killed leaves a line without an end
+    with (
+        file.open("a") as out,
+        get_context("fork").Pool(processes, initializer=_prepare, initargs=(marks_of, draw)) as pool,
+    ):
+        for number, line in enumerate(pool.imap_unordered(_label, missing), 1):
+            print(line, file=out, flush=True)
+            if number % 50 == 0 or number == len(missing):
+                print(f"{file.name}: {number} of {len(missing)} states", flush=True)
+    by_seed = {one.seed: one for one in _read(file)}
+    return [by_seed[seed] for seed in seeds]
+
+
+def _read(file: Path) -> list[Labelled]:
+    return [Labelled.of_line(line) for line in _lines(file)]
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.exists():
+        return []
+    return [line for line in file.read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
+
+
+_marks_of: MarksOf
+_draw: int
+
+
+def _prepare(marks_of: MarksOf, draw: int) -> None:
+    global _marks_of, _draw
+    _marks_of, _draw = marks_of, draw
+
+
+def _label(seed: int) -> str:
+    drawn = state(seed, _draw)
+    scales = Scales.of(drawn.scenario)
+    marks = [drawn.incumbent, *_marks_of(drawn, scales)]
+    found = ReplayEngine().predict(drawn.scenario, marks, seed=_ENGINE_SEED)
+    now = found[0]
+    share = persistent_bytes_share(drawn.scenario, now.goodput_bytes_per_s)
+    gains = [gain_over(now, one, _EVEN, share) for one in found]
+    queues = [
+        Queue.over(np.array(one.port_queue_mean_bytes)) if one.status is SolveStatus.OK else Queue(0.0, 0.0)
+        for one in found
+    ]
+    document: dict[str, Any] = {
+        "seed": seed,
+        "family": drawn.family,
+        "scales": [scales.rtt_s, scales.bdp_bytes],
+        "fixed": fixed_features(drawn.scenario, scales).tolist(),
+        "marks": [[one.kmin_bytes, one.kmax_bytes, one.pmax] for one in marks],
+        "queues": [[one.mean_bytes, one.deepest_bytes] for one in queues],
+        "parts": [[one.bulk / _EVEN.bulk, one.delay / _EVEN.delay, one.harm] for one in gains],
+    }
+    return json.dumps(document)
