@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ DURATION_S = 4e-3
 MOST_RANKS = 128  # of a ring or an all-to-all: both grow with its square
 RING_CHUNK_BYTES = 512_000  # long enough that the latency of a step takes less than a fifth of it
 EACH_BYTES = 128_000  # to each peer: as many messages a port as ECMP needs to spread them
+SKEW_S = 200e-9  # ranks are never in step; where a thousand were, the engine would take ten times as long
 MOST_SENDERS = 8
 BUFFERS = 2.0  # a burst of an incast brings as much as this many shared buffers of a switch
 BURSTS = 2
 STORAGE = "poisson:0.3:sizes=256KB,hadoop:0.05"
-HOP_S = 1e-7  # of a core for a packet-hop, measured on fabrics of 8 to 128 hosts
+HOP_S = 1.5e-7  # of a core for a packet-hop, measured on fabrics of 8 to 1 024 hosts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +76,10 @@ def collectives(plan: FabricPlan, *, duration_s: float, seed: int) -> tuple[Coll
     found = []
     for name, pattern, lasts_s, bus_bytes in patterns:
         traffic = pattern.traffic(hosts, duration_s=lasts_s, seed=seed)
+        if bus_bytes is not None:
+            gaps_s = np.random.default_rng(seed).uniform(0.0, SKEW_S, len(traffic))
+            starts_s = np.linspace(0.0, SKEW_S, len(traffic))
+            traffic = replace(traffic, start_s=starts_s, gap_s=gaps_s)
         found.append(Collective(name, traffic, _ideal_s(traffic, hosts.nic_bytes_per_s), bus_bytes))
     return tuple(found)
 
