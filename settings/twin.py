@@ -221,8 +221,8 @@ class TuningSettings(Section):
     other paths would do (docs/twin/paths.md); nothing sets paths.
 
     With ``advice``, every look also says in a moment what a round would most likely choose; it is often far
-    from that still (docs/twin/advice.md), and nothing sets it. ``advice_file`` is learnt from other traffic than what comes
-    with ecntwin.
+    from that still (docs/twin/advice.md), and nothing sets it. ``advice_file`` is learnt from other traffic
+    than what comes with ecntwin.
     """
 
     enabled: bool = True
