@@ -25,8 +25,6 @@ from twin.senders.rtt import INPUTS, RttPolicy, RttSender
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.kernels
-
 EVERY = ("rtt-rule", "rl-cc", "rl-cc-trees", "swift")
 LEARNED = ("rl-cc", "rl-cc-trees")
 _INPUTS = slice(DECISION.index(INPUTS[0]), DECISION.index(INPUTS[0]) + len(INPUTS))
@@ -91,10 +89,11 @@ def test_decisions_are_those_of_the_oracle(name: str) -> None:
     np.testing.assert_allclose(decisions[:, _ACTION], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.kernels
 def test_a_decision_sets_the_rate_and_is_remembered() -> None:
     fabric = many_to_one(4, policy("rl-cc"))
     fabric.keep_decisions(400)
-    fabric.advance(0.002)
+    fabric.advance(0.0008)
     of_flow = fabric.decisions[fabric.decisions[:, 0] == 0]
     now, signal, before, signal_before = of_flow[:, _INPUTS].T
     taken = [rtt_policy.multiplier(policy("rl-cc"), one) for one in of_flow[:, _ACTION]]
@@ -103,6 +102,7 @@ def test_a_decision_sets_the_rate_and_is_remembered() -> None:
     np.testing.assert_allclose(signal_before[1:], signal[:-1])
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("name", EVERY)
 def test_no_watermark_changes_anything(name: str) -> None:
     seen = []
