@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from twin import warm
 from twin.engine import ENGINE_NAMES
 from twin.jit import kernel_digest
+from twin.workers import warm
 
 
 def test_every_engine_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
