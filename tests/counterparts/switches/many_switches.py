@@ -52,6 +52,7 @@ def switches() -> tuple[SwitchDocument, ...]:
             Reading.of(name, queues, BEGUN_NS),
             None,
             set_to=RUNS[0],
+            set_by_role={},
             drifted=True,
             untuned=False,
             records=(),

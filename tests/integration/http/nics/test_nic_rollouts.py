@@ -315,7 +315,10 @@ async def test_one_pending_expires_once_nics_run_something_else(cluster: Cluster
     ("change", "says"),
     [
         ({"recommended": False}, "its joint change is not sure enough to recommend"),
-        ({"roles": True}, "its joint change has thresholds by port role, which nothing sets yet"),
+        (
+            {"by_role": {"leaf-host-100G": Watermark(20_000, 80_000, 0.1)}},
+            "its joint change has thresholds by port role too, which are not set together with NICs",
+        ),
         ({"connectx": {}}, "its joint change leaves NICs as they are"),
     ],
 )
@@ -375,7 +378,7 @@ async def test_a_round_that_keeps_the_watermark_may_still_wait_for_nics(cluster:
         assert not found["changes"]
         path = f"/v1/recommendations/{found['id']}/approve"
         problem = await here.post(path, status=409)
-        assert problem["rule"] == "it leaves the watermark as it is, unless NICs are set with it"
+        assert problem["rule"] == "it leaves the watermark as it is, unless NICs or roles are set with it"
         decided = await here.post(path, WITH_NICS)
         assert (await here.get(f"/v1/rollouts/{decided['rollout']}"))["phase"] == "done"
         assert 50 not in cluster.runs()

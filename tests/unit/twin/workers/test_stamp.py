@@ -28,11 +28,11 @@ def test_every_change_of_the_code_shows(tmp_path: Path, change: str) -> None:
     assert before == code_digest(Path(twin.__file__).parent)
     match change:
         case "more":
-            (folder / "dcqcn.py").write_text((folder / "dcqcn.py").read_text("utf-8") + "# more\n", "utf-8")
+            (folder / "units.py").write_text((folder / "units.py").read_text("utf-8") + "# more\n", "utf-8")
         case "fewer":
-            (folder / "dcqcn.py").unlink()
+            (folder / "units.py").unlink()
         case "renamed":
-            (folder / "dcqcn.py").rename(folder / "dcqcn2.py")
+            (folder / "units.py").rename(folder / "units2.py")
         case _:
             (folder / "a.py").write_text("", "utf-8")
     assert code_digest(folder) != before
