@@ -111,6 +111,7 @@ class Cluster:
         self.sshd = Sshd(program, tuple(f"127.0.0.{number}" for number in range(1, len(HOSTS) + 1)))
         self.begun = self.sshd.folder / "begun"
         os.mkfifo(self.begun)
+        self._scripts = os.open(self.begun, os.O_RDWR)  # open throughout: no script waits for a reader
         # It tells of each script that sets; reading takes no lock.
         self.sshd.shadow("flock", f'printf {BEGUN.decode()} >{self.begun}\nexec /usr/bin/flock "$@"')
         self.sysfs = {}
@@ -124,6 +125,7 @@ class Cluster:
 
     def close(self) -> None:
         self.sshd.close()
+        os.close(self._scripts)
         self.switches.close()
 
     def reset(self) -> None:
@@ -165,8 +167,7 @@ class Cluster:
             target=conduct,
             args=(self.switches.devices(), self.hosts(), str(journal), wanted, kill, theirs),
         )
-        scripts = os.open(self.begun, os.O_RDWR)  # so that neither side waits for the other to open it
-        listening = threading.Thread(target=self._kill_at_script, args=(process, scripts, kill))
+        listening = threading.Thread(target=self._kill_at_script, args=(process, kill))
         process.start()
         theirs.close()
         listening.start()
@@ -181,24 +182,28 @@ class Cluster:
             process.kill()
             process.join()
             ours.close()
-            os.write(scripts, OVER)
-            listening.join()
-            os.close(scripts)
-        self._let_scripts_end()
+            try:
+                self._let_scripts_end()
+            finally:
+                os.write(self._scripts, OVER)
+                listening.join()
         return found
 
-    @staticmethod
-    def _kill_at_script(
-        process: multiprocessing.process.BaseProcess, scripts: int, kill: Kill | None
-    ) -> None:
+    def _kill_at_script(self, process: multiprocessing.process.BaseProcess, kill: Kill | None) -> None:
         heard = 0
-        while (said := os.read(scripts, 1)) != OVER:
+        while (said := os.read(self._scripts, 1)) != OVER:
             heard += said == BEGUN
             if kill == Kill("script", heard):
                 process.kill()
 
     def _let_scripts_end(self) -> None:
-        """A host finishes a script whose connection is lost; its shell is sshd's child no more then."""
+        """A host finishes a script whose connection is lost; its shell is sshd's child no more then.
+
+        Sessions first: one that has taken a command may not have started its shell yet.
+        """
+        assert self.sshd.process is not None
+        _, alive = psutil.wait_procs(psutil.Process(self.sshd.process.pid).children(), timeout=PATIENCE_S)
+        assert not alive, "a session of a lost connection does not end"
         shells = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):

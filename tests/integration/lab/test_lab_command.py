@@ -8,13 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli.lab import LabProgress, _Server
 from cli.main import app
 from cli.output import run_to_exit_code
+from lab.control import Lab
 from settings.inventory import load_inventory, load_reporting
 from telemetry.decode.p4.decoder import P4Decoder
 
@@ -94,7 +97,20 @@ def test_what_does_not_fit_into_memory_is_one_sentence() -> None:
 def test_it_tells_how_far_it_has_come(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told = threading.Event()
+
+    class Telling(LabProgress):
+        def __call__(self, lab: Lab) -> None:
+            super().__call__(lab)
+            told.set()
+
+    def end(server: _Server) -> None:
+        told.wait()  # a millisecond may be over before the server's first tick
+        server.should_exit = True
+
     monkeypatch.setattr("cli.lab.LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("cli.lab.LabProgress", Telling)
+    monkeypatch.setattr(_Server, "end", end)
     assert run_to_exit_code(app, [*SMALL, "--listen", "127.0.0.1:0"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ecntwin: ")]
     assert lines
