@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 Floats = NDArray[np.float64]
 
@@ -130,6 +129,8 @@ def _methods(filled: Floats, step_s: int) -> Iterator[_Method]:
 
 def _smoothed(values: Floats, weight: float) -> Floats:
     """Exponential smoothing along the last axis, from its first value on."""
+    from scipy.signal import lfilter  # imported here: it takes a second, and a service starts without it
+
     first = values[..., :1]
     found, _ = lfilter([weight], [1.0, weight - 1.0], values, axis=-1, zi=(1 - weight) * first)
     return np.asarray(found)
