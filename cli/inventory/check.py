@@ -162,7 +162,8 @@ def hashes_table(document: InventoryReadDocument) -> Table:
         alike.setdefault(repr(hashed), []).append(name)
     for names in alike.values():
         hashed = shown[names[0]]
-        others = [one for one in hashed.choices if one != hashed.value] or ["0 to 4294967295"]
+        seeds = NONE if hashed.fixed else "0 to 4294967295"
+        others = [one for one in hashed.choices if one != hashed.value] or [seeds]
         fields = NONE if hashed.fields is None else ", ".join(hashed.fields)
         named = Text(list_text(names, _NAMED), "bold")
         table.add_row(named, hashed.setting, hashed.value or "its own", ", ".join(others), fields)
