@@ -60,7 +60,7 @@ def test_a_fabric_that_fails_exits_1_and_says_where(accept: Accept) -> None:
     assert code == 1
     assert "✗ incast, paused " in out
     assert finding in out
-    assert out.endswith("The fabric fails: 1 of 4 collectives do.\n")
+    assert out.endswith("The fabric fails: 1 of 4 collectives failed.\n")
 
 
 @pytest.mark.parametrize(
