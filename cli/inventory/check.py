@@ -53,6 +53,7 @@ from switches.device import Device
 from switches.hashing.registry import hash_adapter
 from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
+from twin.advice.artefact import read as read_advice
 from twin.search.round import Progress
 from twin.watermark import Watermark
 
@@ -205,7 +206,7 @@ def _drift(one: ReadSwitchDocument) -> str | Text:
 
 
 def check_config(config: Path | None, *, as_json: bool) -> None:
-    """Runs every check of ``serve`` without contacting a switch or showing a secret.
+    """Runs every check of ``serve``, and of the advice's file; contacts no switch, and shows no secret.
 
     Exits 2 after listing the problems of the inventory, if any.
     """
@@ -215,6 +216,8 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     if (tls := ServerTls.of(settings.server)) is not None:
         tls.check_now(now_s)
     load_topology(settings.fabric.topology)
+    if settings.tuning.advice_file is not None:
+        read_advice(settings.tuning.advice_file)  # the service would go on without
     check_backend(settings.search)
     place_of(settings.storage.database).engine.dispose()
     registry = AdapterRegistry.with_installed()
