@@ -95,8 +95,8 @@ class ByRoleAdapter:
                 foreign = foreign or error
             except SwitchError as error:
                 failed = failed or error
-        if (error := failed or foreign) is not None:
-            raise error
+        if (worst := failed or foreign) is not None:
+            raise worst
 
     def close(self) -> None:
         for adapter in (self._whole, *self._roles.values()):
