@@ -268,6 +268,7 @@ class HashAnswer(msgspec.Struct, frozen=True):
     value: str | None
     choices: list[str]
     fields: list[str] | None
+    fixed: str | None = None
 
 
 class RolloutEventAnswer(msgspec.Struct, frozen=True):

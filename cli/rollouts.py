@@ -289,7 +289,9 @@ def hash_lines(switch: str, found: HashAnswer) -> Iterator[RenderableType]:
     lines.add_row("switch", Text(switch, "bold"))
     lines.add_row("setting", found.setting)
     lines.add_row("value", found.value or "chosen by the switch")
-    lines.add_row("values", ", ".join(found.choices) or "0 to 4294967295")
+    lines.add_row("values", ", ".join(found.choices) or (NONE if found.fixed else "0 to 4294967295"))
+    if found.fixed is not None:
+        lines.add_row("cannot be set", found.fixed)
     if found.fields is not None:
         lines.add_row("fields", ", ".join(found.fields))
     yield lines

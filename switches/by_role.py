@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from switches.base import Capabilities, Reading, StagedChange, SwitchAdapter
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, SwitchError
 from twin.watermark import Watermark
 
 
@@ -82,15 +82,21 @@ class ByRoleAdapter:
             self._roles[role].confirm(part)
 
     def rollback(self, change: StagedChange) -> None:
-        """Restores part by part, the last first; one that others have set since does not stop the others."""
-        foreign: ConcurrentEditError | None = None
+        """Restores part by part, the last first; one that fails does not stop the others.
+
+        Raises the first failure after which another try may help, else that of a part that others have set.
+        """
+        foreign: SwitchError | None = None
+        failed: SwitchError | None = None
         for role, part in reversed(list(self._of(change))):
             try:
                 self._roles[role].rollback(part)
             except ConcurrentEditError as error:
                 foreign = foreign or error
-        if foreign is not None:
-            raise foreign
+            except SwitchError as error:
+                failed = failed or error
+        if (worst := failed or foreign) is not None:
+            raise worst
 
     def close(self) -> None:
         for adapter in (self._whole, *self._roles.values()):

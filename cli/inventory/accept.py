@@ -175,8 +175,9 @@ def _show(document: AcceptanceDocument) -> None:
     marks = "ECN off" if document.watermark is None else watermark_text(document.watermark)
     if document.other_ports:
         marks += f" ({document.other_ports} ports differ)"
+    switches = count_text(document.switches, "switch", "switches")
     screen.print(
-        f"{document.topology}: {document.hosts} hosts, {document.switches} switches; {marks}; bus bandwidth "
+        f"{document.topology}: {document.hosts} hosts, {switches}; {marks}; bus bandwidth "
         f"is a share of {document.line_rate_gbps:g} Gbit/s",
         soft_wrap=True,
     )
@@ -196,7 +197,7 @@ def _show(document: AcceptanceDocument) -> None:
     screen.print(
         Text("The fabric passes.", "green")
         if document.passed
-        else Text(f"The fabric fails: {failed} of {len(document.collectives)} collectives do.", "red")
+        else Text(f"The fabric fails: {failed} of {len(document.collectives)} collectives failed.", "red")
     )
 
 

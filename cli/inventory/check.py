@@ -22,6 +22,7 @@ from cli.output import (
     BAD_INPUT,
     FAILED,
     NONE,
+    WIDE,
     clock_text,
     console,
     count_text,
@@ -52,20 +53,21 @@ from switches.device import Device
 from switches.hashing.registry import hash_adapter
 from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
+from twin.advice.artefact import read as read_advice
 from twin.search.round import Progress
 from twin.watermark import Watermark
 
 _PLACES_NAMED = 3
 _NAMED = 2
-_SHOWN = {
-    "g": "dce_tcp_g",
-    "R_AI": "rpg_ai_rate",
-    "R_HAI": "rpg_hai_rate",
-    "T µs": "rpg_time_reset",
-    "B": "rpg_byte_reset",
-    "F": "rpg_threshold",
-    "τ µs": "rate_reduce_monitor_period",
-    "τ' µs": "dce_tcp_rtt",
+_SHOWN = {  # each with its unit below
+    "g\n/1024": "dce_tcp_g",
+    "additive\nMbit/s": "rpg_ai_rate",
+    "hyper\nMbit/s": "rpg_hai_rate",
+    "period\nµs": "rpg_time_reset",
+    "counter\nbytes": "rpg_byte_reset",
+    "fast\nsteps": "rpg_threshold",
+    "cut\nµs": "rate_reduce_monitor_period",
+    "alpha\nµs": "dce_tcp_rtt",
 }
 
 
@@ -162,7 +164,8 @@ def hashes_table(document: InventoryReadDocument) -> Table:
         alike.setdefault(repr(hashed), []).append(name)
     for names in alike.values():
         hashed = shown[names[0]]
-        others = [one for one in hashed.choices if one != hashed.value] or ["0 to 4294967295"]
+        seeds = NONE if hashed.fixed else "0 to 4294967295"
+        others = [one for one in hashed.choices if one != hashed.value] or [seeds]
         fields = NONE if hashed.fields is None else ", ".join(hashed.fields)
         named = Text(list_text(names, _NAMED), "bold")
         table.add_row(named, hashed.setting, hashed.value or "its own", ", ".join(others), fields)
@@ -203,7 +206,7 @@ def _drift(one: ReadSwitchDocument) -> str | Text:
 
 
 def check_config(config: Path | None, *, as_json: bool) -> None:
-    """Runs every check of ``serve`` without contacting a switch or showing a secret.
+    """Runs every check of ``serve``, and of the advice's file; contacts no switch, and shows no secret.
 
     Exits 2 after listing the problems of the inventory, if any.
     """
@@ -213,6 +216,8 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     if (tls := ServerTls.of(settings.server)) is not None:
         tls.check_now(now_s)
     load_topology(settings.fabric.topology)
+    if settings.tuning.advice_file is not None:
+        read_advice(settings.tuning.advice_file)  # the service would go on without
     check_backend(settings.search)
     place_of(settings.storage.database).engine.dispose()
     registry = AdapterRegistry.with_installed()
@@ -429,27 +434,27 @@ def _show_nics(document: HostsReadDocument) -> None:
     screen = console(wide=True)
     total = count_text(len(document.hosts), "host")
     screen.print(Text(f"{document.path}: {document.answered} of {total} answered", "bold"), soft_wrap=True)
-    screen.print(_nics_table(document))
+    screen.print(_nics_table(document, wide=screen.width >= WIDE))
     for line in _nic_lines(document):
         screen.print(line, soft_wrap=True)
 
 
-def _nics_table(document: HostsReadDocument) -> Table:
-    table = headed_table(None, "host", "class", "NICs", "reacts on", *_SHOWN, "last read", left=4)
+def _nics_table(document: HostsReadDocument, *, wide: bool) -> Table:
+    before, after = (("class", "reacts on"), ("last read",)) if wide else ((), ())
+    table = headed_table(None, "host", "NICs", *before, *_SHOWN, *after, left=2 + len(before))
     usual = _usual(document)
     for host in document.hosts:
+        name, nic_class = Text(host.name, "bold"), host.nic_class or NONE
+        read_at = clock_text(host.read_at) if host.read_at else NONE
         if not host.nics:
-            table.add_row(
-                Text(host.name, "bold"), host.nic_class or NONE, Text("no answer", "red"), *([NONE] * 10)
-            )
+            table.add_row(name, Text("no answer", "red"), *((nic_class,) if wide else ()))
         for names, nic in _alike(host):
             table.add_row(
-                Text(host.name, "bold"),
-                host.nic_class or NONE,
+                name,
                 list_text(names, _NAMED),
-                _priorities(nic.reacts),
+                *((nic_class, _priorities(nic.reacts)) if wide else ()),
                 *(_value(nic, name, usual) for name in _SHOWN.values()),
-                clock_text(host.read_at) if host.read_at else NONE,
+                *((read_at,) if wide else ()),
             )
     return table
 

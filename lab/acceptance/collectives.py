@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from lab.acceptance.links import even_loads
 from telemetry.topology import Topology
+from twin.errors import ParameterError
 from twin.packet.plan import FabricPlan
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import read_traffic
 from twin.traffic.patterns import AllToAll, Incast, RingAllReduce
+from twin.units import duration_text
 
 DURATION_S = 4e-3
 MOST_RANKS = 128  # of a ring or an all-to-all: both grow with its square
@@ -46,7 +48,8 @@ def collectives(plan: FabricPlan, *, duration_s: float, seed: int) -> tuple[Coll
     """Those of a fabric; each lasts about ``duration_s`` at line rate, or one iteration.
 
     Where there are more than ``MOST_RANKS`` hosts, they form groups of equal size that run at once, an
-    all-to-all across the fabric. Raises ``ParameterError`` for one host.
+    all-to-all across the fabric. Raises ``ParameterError`` for one host, and where no message begins in that
+    time.
     """
     hosts = Hosts(
         count=len(plan.hosts),
@@ -76,6 +79,10 @@ def collectives(plan: FabricPlan, *, duration_s: float, seed: int) -> tuple[Coll
     found = []
     for name, pattern, lasts_s, bus_bytes in patterns:
         traffic = pattern.traffic(hosts, duration_s=lasts_s, seed=seed)
+        if len(traffic) == 0:
+            received = f"a duration of {duration_text(lasts_s)}, in which no message begins"
+            rule = "a collective has messages"
+            raise ParameterError(f"collective {name}", received, rule, "give a longer one, such as 4ms")
         if bus_bytes is not None:
             gaps_s = np.random.default_rng(seed).uniform(0.0, SKEW_S, len(traffic))
             starts_s = np.linspace(0.0, SKEW_S, len(traffic))

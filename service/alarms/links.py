@@ -28,6 +28,7 @@ class LinkChecks:
     def __init__(self, conditions: Sequence[LinkCondition]) -> None:
         self._conditions = conditions
         self._fabric: Fabric | None = None
+        self._linked: Mapping[_Port, LinkEnd] = {}
         self._ends: Mapping[_Port, LinkEnd] = {}
         self._covered: Mapping[str, Sequence[LinkEnd]] = {}
         self._measured: set[str] = set()
@@ -69,11 +70,12 @@ class LinkChecks:
     def _look_up(self, fabric: Fabric | None, seen: set[_Port]) -> None:
         """Finds what each condition covers, where ports or the topology are new."""
         if fabric is not None and fabric != self._fabric:
-            self._ends = link_ends(fabric.topology, declared=fabric.declared)
+            self._linked = link_ends(fabric.topology, declared=fabric.declared)
         elif self._covered and seen <= self._ends.keys():
             return
         self._fabric = fabric or self._fabric
-        self._ends = {**{port: LinkEnd(*port) for port in sorted(seen)}, **self._ends}
+        # Ports that neither telemetry nor the topology has any more go: devices may invent names.
+        self._ends = {**{port: LinkEnd(*port) for port in sorted(seen)}, **self._linked}
         self._covered = {
             one.kind: [end for end in self._ends.values() if one.covers(end)] for one in self._conditions
         }

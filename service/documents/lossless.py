@@ -56,9 +56,11 @@ class LosslessDocument(Document):
     """Switches and hosts that were not read."""
 
     @classmethod
-    def of(cls, checked: Checked | None) -> Self:
-        if checked is None:
-            return cls(read_at=None, switches=0, findings=[], unchecked=[], unread=[])
+    def never(cls, why: str) -> Self:
+        return cls(read_at=None, switches=0, findings=[], unchecked=[why], unread=[])
+
+    @classmethod
+    def of(cls, checked: Checked) -> Self:
         return cls(
             read_at=timestamp(checked.read_ns),
             switches=checked.switches,

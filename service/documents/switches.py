@@ -87,6 +87,8 @@ class HashDocument(Document):
     """Header fields that are hashed; null where the switch does not tell."""
     by_hand: str | None
     """What a person sets; null where the platform's documentation names nothing."""
+    fixed: str | None = None
+    """Why it cannot be set now, in a sentence; null where it can."""
 
     @classmethod
     def of(cls, reading: HashReading, platform: str) -> Self:

@@ -188,7 +188,10 @@ class NicPolling:
         while True:
             due_s = loop.time() + self._settings.every_s
             async with self._slots:
-                await self.read(host)
+                try:
+                    await self.read(host)
+                except Exception:
+                    _log.exception("a reading of host %s could not be used; it is read again", host)
             await asyncio.sleep(max(0.0, due_s - loop.time()))
 
     def _note(self, host: str, before: LastNics, after: LastNics) -> None:

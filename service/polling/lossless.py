@@ -137,12 +137,24 @@ class LosslessCheck:
         if self._settings.read and self._devices:
             await self._repeated.run(self.read)
 
+    @property
+    def unread(self) -> str:
+        """A sentence on why nothing was checked, as long as nothing was."""
+        if not self._settings.read:
+            return "nothing is read, and no rule is checked, while telemetry.lossless.read is false"
+        if not self._devices:
+            return "nothing is read, and no rule is checked, without switches in push.inventory"
+        return "switches were not read yet, and no rule is checked; they are not read during a rollout"
+
     async def read(self) -> None:
         """One reading of all switches, checked with what NICs were last read to run."""
         if self._busy():
             return
         topology = await self._topology()
-        self.last = await asyncio.to_thread(self._checked, topology)
+        found = await asyncio.to_thread(self._checked, topology)
+        if self._busy():
+            return  # a rollout began meanwhile: some switches may have been read before it, others after
+        self.last = found
         self._metrics.saw(Counter(one.rule for one in self.last.report.faults))
 
     def findings(self) -> Iterator[Finding]:

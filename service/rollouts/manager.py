@@ -112,13 +112,16 @@ class Rollouts:
 
     @uncancelled
     async def start(self, plan: RolloutPlan, by: str) -> Rollout:
-        """Starts a rollout; raises ``ConflictError`` while frozen or while another is active on its members,
-        and ``UnavailableError``, with nothing started, where the journal cannot be written.
+        """Starts a rollout; raises ``ConflictError`` while frozen, while another is active on its members
+        and where one has its id, and ``UnavailableError``, with nothing started, where the journal cannot be
+        written.
         """
         async with self._deciding:
             self.check_journal_read()
             if (held := self.held(plan.members)) is not None:
                 raise ConflictError("rollout", None, *held)
+            if self.knows(plan.id):
+                raise ConflictError(f"rollout {plan.id}", None, "one of that id has begun", "ask again")
             at_s = self.now_s()
             first, approved = Proposed(at_s=at_s, plan=plan), Approved(at_s=at_s, by=by, checks=True)
             rollout = Rollout(begin(first), [first])
@@ -149,7 +152,9 @@ class Rollouts:
                 return rollout
             later = False
             for other in self._rollouts.values():
-                if later and other.state.phase is not Phase.ROLLED_BACK:
+                # What a switch hashes by is undone apart from its watermark.
+                alike = bool(other.state.plan.hashes) == bool(rollout.state.plan.hashes)
+                if later and alike and other.state.phase is not Phase.ROLLED_BACK:
                     # A dry run that has ended set nothing; an active one has staged what runs now.
                     about = other.state.plan.written if other.state.phase.ended else other.state.plan.members
                     shared = set(about).intersection(rollout.state.plan.members)

@@ -23,7 +23,8 @@ LATELY_NS = 60_000_000_000  # counters come every few seconds at best, whatever 
 class Mark:
     """When watching began: in the service's seconds, and by the devices' clocks.
 
-    ``None`` before any report; switches without counters are absent.
+    ``None`` before any report; 0 for switches without counters then, as after a restart: all that come later
+    are from after it.
     """
 
     at_s: float
@@ -44,7 +45,8 @@ class Watcher:
     async def mark(self, switches: Sequence[str]) -> Mark:
         """A mark at the current time of the devices' clocks."""
         at_s, state = self._window.now_s(), await self._state()
-        return Mark(at_s, None if state is None else state.window_end_ns, await self._newest_ns(switches))
+        counters_ns = dict.fromkeys(switches, 0) | await self._newest_ns(switches)
+        return Mark(at_s, None if state is None else state.window_end_ns, counters_ns)
 
     async def lately(self, switches: Sequence[str]) -> Figures:
         """Figures of the window now, and of the counters over its length or at least the last minute."""

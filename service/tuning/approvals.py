@@ -44,11 +44,12 @@ def hold_left_s(
     """Seconds until policy may change these switches; 0 or less: it may now.
 
     ``hold_s`` after a rollout on any of them was rolled back, doubled for each further rollback in a row, up
-    to a day: the twin would recommend the same again, and the switches would flap.
+    to a day: the twin would recommend the same again, and the switches would flap. Rollouts of hashes do not
+    count.
     """
     rolled_back: list[float] = []
     for state in newest_first:
-        if not set(switches).intersection(state.plan.switches):
+        if state.plan.hashes or not set(switches).intersection(state.plan.switches):
             continue
         if state.phase is Phase.DONE:
             break

@@ -9,6 +9,7 @@ and 2.4.2), what runs in ASIC_DB. orchagent refuses to remove the field (sonic-s
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from switches.adapter import Waiting
 from switches.device import Device, options_of
@@ -37,20 +38,26 @@ class SonicHash(HashAdapter):
         super().__init__(device, clock_ns=clock_ns, waiting=waiting)
 
     def read(self) -> HashReading:
-        return self._read()[0]
+        reading, configured = self._read()
+        refusal = self._refusal(reading, configured)
+        return reading if refusal is None else replace(reading, fixed=f"{refusal.rule}; {refusal.remedy}")
 
     def stage(self, value: str, change_id: str) -> StagedHash:
-        reading, configured = self._read()
+        if (refusal := self._refusal(*self._read())) is not None:
+            raise refusal
+        return super().stage(value, change_id)
+
+    def _refusal(self, reading: HashReading, configured: str | None) -> CapabilityError | None:
         where = f"{self._device.where} {_ROW}"
         if not reading.choices:
             rule = f"{_CAPABILITY} of STATE_DB lists hash functions of a switch that can choose one"
-            raise CapabilityError(where, None, rule, "use an image and a platform that can, or other paths")
+            return CapabilityError(where, None, rule, "use an image and a platform that can, or other paths")
         if configured is None or configured != reading.value:
             received = f"{configured or f'no {_FIELD}'}, and {reading.value or 'nothing'} in ASIC_DB"
             rule = "it is set before it is changed, as SONiC cannot remove it again"
             remedy = "run config switch-hash global ecmp-hash-algorithm with the one that runs, once"
-            raise CapabilityError(where, received, rule, remedy)
-        return super().stage(value, change_id)
+            return CapabilityError(where, received, rule, remedy)
+        return None
 
     def close(self) -> None:
         """Nothing to do: no connection stays open between calls."""

@@ -198,6 +198,7 @@ def test_a_reading_tells_what_is_hashed_by(rig: HashRig) -> None:
     assert (reading.switch, reading.read_ns, reading.value) == ("leaf1", 7, rig.values[0])
     assert reading.setting
     assert rig.refused not in reading.choices
+    assert reading.fixed is None
 
 
 def test_a_change_is_staged_set_read_back_and_undone(rig: HashRig) -> None:
@@ -253,7 +254,9 @@ def test_sonic_changes_only_what_it_could_put_back(tmp_path: Path) -> None:
     try:
         fields: dict[str, Any] = {**PATIENT, "name": "leaf1", "platform": "sonic", "address": "127.0.0.1"}
         adapter = SonicHash(Device(port=switch.port, **fields), clock_ns=lambda: 7)
-        assert adapter.read().value is None
+        reading = adapter.read()
+        assert (reading.value, reading.choices) == (None, ())
+        assert "that can choose one" in (reading.fixed or "")
         with pytest.raises(CapabilityError, match="that can choose one"):
             adapter.stage("XOR", "r1-a")
         state = server.client(switch.state_database)
@@ -264,6 +267,7 @@ def test_sonic_changes_only_what_it_could_put_back(tmp_path: Path) -> None:
         state.close()
         with pytest.raises(CapabilityError, match="SONiC cannot remove it again"):
             adapter.stage("XOR", "r1-a")
+        assert "SONiC cannot remove it again" in (adapter.read().fixed or "")
     finally:
         switch.close()
         server.close()

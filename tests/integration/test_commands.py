@@ -355,6 +355,8 @@ def test_check_config_shows_every_setting_and_names_a_mistake(command: Command, 
     assert "dry-run" in err
     path.write_text("fabric: {topology: none.json}", "utf-8")
     assert "none.json" in command.refused("check-config", path)
+    path.write_text("tuning: {advice: true, advice_file: learnt.json}", "utf-8")
+    assert "advice learnt.json: it cannot be read" in command.refused("check-config", path)
 
 
 def test_serve_refuses_what_check_config_refuses(command: Command) -> None:

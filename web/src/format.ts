@@ -87,6 +87,9 @@ export const several = (number: number, one: string, many = `${one}s`): string =
 export const named = (names: readonly string[]): string =>
   names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
 
+// A sentence of the service, which may be a question, with its full stop.
+export const closed = (sentence: string): string => (/[.?!…]$/.test(sentence) ? sentence : `${sentence}.`);
+
 export const CLASSES = { elephant: "Elephants", potential_elephant: "Potential elephants", mouse: "Mice" } as const;
 export const DECISIONS: Record<string, string> = {
   pending: "waiting for you",

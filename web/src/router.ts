@@ -7,8 +7,17 @@ export interface Place {
 }
 
 export function placeOf(hash: string): Place {
-  const [view = "", ...rest] = hash.replace(/^#?\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  const [view = "", ...rest] = hash.replace(/^#?\/?/, "").split("/").filter(Boolean).map(decoded);
   return { view, rest };
+}
+
+// An address that somebody typed, or cut short, may hold what is no encoding.
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export const address = (view: string, ...rest: string[]): string =>

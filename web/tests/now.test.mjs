@@ -9,7 +9,7 @@ import { roundSaid, stageSaid } from "../src/shell/round-words.ts";
 import { adviceSaid, overall } from "../src/views/history/advice-days.ts";
 import { marksOf } from "../src/views/history/marks.ts";
 import { limits, namedFigure, reasons, trendSaid } from "../src/views/now/condition-words.ts";
-import { advised, asItStands, outdated } from "../src/views/now/advice-words.ts";
+import { advised, approvedWith, asItStands, outdated } from "../src/views/now/advice-words.ts";
 import { helped, judged } from "../src/views/now/helped-words.ts";
 
 const FIGURE = { name: "loss_share", value: 0, level: "well", watch_from: 1e-6, bad_from: 1e-4, sentence: "no loss", hour_median: 0, hour: [["2026-01-01T00:00:00Z", 0], ["2026-01-01T00:00:10Z", 0.002]] };
@@ -40,6 +40,14 @@ test("what would be changed is an answer", () => {
   assert.equal(advised({ ...ADVICE, changes: false, status: "kept", verdict: "uncalibrated" }).tone, "warning", "nothing is known");
 });
 
+test("what was approved with NICs is told by its own gain", () => {
+  const joint = { ...ADVICE, status: "approved", sets: ["watermark", "nic"], co_tuning: { gain: 1.02, gain_error: 0.22 } };
+  assert.equal(advised(joint).answer, "Approved with NICs: predicted 102 ± 22 % better");
+  assert.equal(advised({ ...joint, sets: ["watermark", "roles"] }).answer, "Approved by port role: predicted 102 ± 22 % better");
+  assert.equal(advised({ ...joint, sets: ["watermark"] }).answer, "Approved: predicted 8.1 ± 1.9 % better");
+  assert.equal(approvedWith({ ...joint, status: "pending" }), null);
+});
+
 test("what stands behind advice is told with how steady it was", () => {
   const support = { rounds: 5, last: "", moments: 8, traffic_s: 0.08, hour_rounds: 12, hour_agreeing: 11, changed: null };
   assert.equal(supportSaid(support), "5 rounds give this answer, judged on 80 ms of traffic from 8 moments. 11 of 12 rounds of the last hour agree.");
@@ -48,6 +56,7 @@ test("what stands behind advice is told with how steady it was", () => {
 });
 
 const ROLLOUT = { phase: "done", ended: true, why: null, stages: [["leaf1"]], stage: 0, phases: [{ at: "2026-01-01T00:00:00Z", phase: "canary" }], summary: { switches: 1, written: 1, progress: { set: 1 }, target: null } };
+const HASHED = { hashes: [{ switch: "leaf1", writes: true, progress: "set", target: "7", before: null, detail: "" }] };
 const SEEN = { measured: 0.16, measured_error: 0.06, why: null };
 
 test("advice to keep what ran before the newest rollout is outdated", () => {
@@ -58,7 +67,13 @@ test("advice to keep what ran before the newest rollout is outdated", () => {
   assert.equal(outdated({ ...kept, status: "pending" }, since("2026-01-01T01:00:00Z")), false);
   assert.equal(asItStands(kept, since("2026-01-01T01:00:00Z")).status, "outdated");
   assert.equal(asItStands(kept, since("2025-12-31T00:00:00Z")), kept);
+  assert.equal(outdated(kept, since("2026-01-01T01:00:00Z", HASHED)), false, "the watermark is as it was");
   assert.equal(advised(ADVICE, true).answer, "Not known until the next round");
+});
+
+test("another hash is no change that is measured", () => {
+  assert.equal(helped({ ...ROLLOUT, ...HASHED }, null).answer, "Another ECMP hash");
+  assert.equal(helped({ ...ROLLOUT, ...HASHED, phase: "rolled_back" }, null).answer, "It was rolled back");
 });
 
 test("whether the last change helped is told from two errors on", () => {

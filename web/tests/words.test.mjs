@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bits, bytes, countdown, gain, percent, score, seconds, several } from "../src/format.ts";
+import { bits, bytes, closed, countdown, gain, percent, score, seconds, several } from "../src/format.ts";
 import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
 import { joined } from "../src/service/switches.ts";
@@ -13,6 +13,7 @@ test("figures have three digits, a unit, and a dash where they are not known", (
   assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50 %", "1.2 %", "0 %", "−25 %"]);
   assert.deepEqual([2e-6, 0.0125, 3].map(seconds), ["2 µs", "12.5 ms", "3 s"]);
   assert.deepEqual([-3, 0.2, 297, 86_400].map(countdown), ["0:00:00", "0:00:01", "0:04:57", "24:00:00"]);
+  assert.deepEqual(["a port is off", "is LLDP on?", "so it is."].map(closed), ["a port is off.", "is LLDP on?", "so it is."]);
   assert.deepEqual([several(1, "switch", "switches"), several(2, "switch", "switches")], ["1 switch", "2 switches"]);
 });
 

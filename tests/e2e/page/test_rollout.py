@@ -120,3 +120,21 @@ def test_a_switch_set_by_somebody_else_shows_as_drifted_until_adopted(here: Over
     expect(card.get_by_role("row", name="leaf1")).not_to_contain_text("drifted", timeout=PATIENCE_MS)
     expect(card.get_by_role("row", name="leaf1")).to_contain_text("100 KB / 700 KB / 10 %")
     assert here.runs() == ELSEWHERE
+
+
+def test_another_hash_is_shown_and_taken_back(here: OverLab, page: Page) -> None:
+    here.service.post("/v1/switches/leaf1/hash", json={"value": "7"}).raise_for_status()
+    go(page, "Act")
+    expect(page.locator("#rollout-hashes tbody tr")).to_contain_text("its own → 7")
+    expect(page.locator("#rollout-switches")).to_have_count(0)
+    here.advance(2 * WINDOW_S)
+    expect_phase(page, "done")
+    page.locator("#roll-back").click()
+    dialog = page.get_by_role("dialog", name="Roll back?")
+    expect(dialog.get_by_role("listitem")).to_have_text(["leaf1"])
+    dialog.get_by_role("button", name="Roll back").click()
+    expect_phase(page, "rolled back")
+    go(page, "History")
+    expect(page.locator("#rollouts-table tbody tr").first).to_contain_text("hash 7")
+    page.goto(f"{here.url}/#/why/%E0")  # what no browser would write; nothing fails for it
+    expect(page.get_by_role("heading", name="Why", level=1)).to_be_attached()

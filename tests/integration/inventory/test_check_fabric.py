@@ -251,9 +251,10 @@ async def metrics(here: Running) -> dict[str, str]:
 @pytest.mark.anyio
 async def test_nothing_is_read_unless_it_is_wanted(here: Running) -> None:
     await here.service.lossless.run_forever()
-    nothing: list[object] = []
-    unread = {"read_at": None, "switches": 0, "findings": nothing, "unchecked": nothing, "unread": nothing}
-    assert await shown(here) == unread
+    found = await shown(here)
+    assert (found["read_at"], found["switches"], found["findings"], found["unread"]) == (None, 0, [], [])
+    (said,) = found["unchecked"]
+    assert said.startswith("nothing is read, and no rule is checked")
     assert await alarms(here) == []
     assert (await metrics(here))['{rule="headroom"}'] == "NaN"
 
@@ -285,6 +286,18 @@ async def test_findings_are_an_answer_an_alarm_a_switch_and_a_metric(
     await here.service.lossless.read()
     assert await alarms(here) == []
     assert (await metrics(here))['{rule="headroom"}'] == "0.0"
+
+
+@pytest.mark.anyio
+async def test_what_was_read_while_a_rollout_began_is_dropped(
+    here: Running, switches: Switches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = iter([False, True])
+    monkeypatch.setattr(here.service.lossless, "_busy", lambda: next(begun))
+    switches.lay(spine1=small_headroom)
+    await here.service.lossless.read()
+    assert (await shown(here))["read_at"] is None
+    assert await alarms(here) == []
 
 
 @pytest.mark.anyio

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollout.plan import Limits, RolloutPlan
 from tests.counterparts.switches.http_switch import PASSWORD, USER
 from tests.counterparts.switches.nvue_switch import NvueSwitch
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
@@ -94,6 +96,30 @@ async def test_a_hash_is_set_by_a_rollout_and_taken_back(switch: NvueSwitch, tmp
         audit = (await run.client.get("/v1/audit")).json()["entries"]
         [entry] = [one for one in audit if one["what"] == "hash"]
         assert (entry["before"], entry["after"]["value"]) == ({"value": "50"}, "51")
+
+
+async def test_a_watermark_is_undone_whatever_a_later_rollout_hashes_by(
+    switch: NvueSwitch, tmp_path: Path
+) -> None:
+    plan = RolloutPlan(
+        id="r",
+        recommendation="",
+        targets={"leaf1": Watermark(50_000, 200_000, 0.05)},
+        stages=(("leaf1",),),
+        limits=Limits(soak_s=0.0),
+        written=("leaf1",),
+    )
+    async with running(wanted(switch, tmp_path)) as run:
+        before = deepcopy(switch.applied)
+        await run.service.rollouts.start(plan, "ada")
+        assert (await ended(run, "r"))["phase"] == "done"
+        assert switch.applied != before
+        hashed = await posted(run, "51")
+        for rollout in ("r", hashed["id"]):
+            answer = await run.client.post(f"/v1/rollouts/{rollout}/rollback")
+            assert answer.status_code == 202, answer.text
+            assert (await ended(run, rollout))["phase"] == "rolled_back"
+        assert switch.applied == before
 
 
 async def test_without_push_enabled_nothing_is_set(switch: NvueSwitch, tmp_path: Path) -> None:

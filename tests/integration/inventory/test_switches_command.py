@@ -236,6 +236,7 @@ def test_what_switches_hash_by_is_shown(commands: Commands, monkeypatch: pytest.
             "choices": [],
             "fields": ["source-ip", "source-port"],
             "by_hand": "nv set system forwarding hash-seed, from 0 to 4294967295, and nv config apply",
+            "fixed": None,
         }
         assert spine["hash"] is None
         code, out, err = commands("switches", "--inventory", path)

@@ -60,7 +60,7 @@ def test_a_fabric_that_fails_exits_1_and_says_where(accept: Accept) -> None:
     assert code == 1
     assert "✗ incast, paused " in out
     assert finding in out
-    assert out.endswith("The fabric fails: 1 of 4 collectives do.\n")
+    assert out.endswith("The fabric fails: 1 of 4 collectives failed.\n")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,7 @@ def test_a_fabric_that_fails_exits_1_and_says_where(accept: Accept) -> None:
         (["--watermark", "off", "--inventory", "a.yaml"], "drop one"),
         (["--paused", "-1"], "criterion paused"),
         (["--duration", "0"], "--duration"),
+        (["--duration", "1ns"], "in which no message begins"),
         (["--dcqcn", "nobody"], "--dcqcn"),
         (["--inventory", "nowhere.yaml"], "nowhere.yaml"),
     ],

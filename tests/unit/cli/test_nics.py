@@ -88,8 +88,19 @@ def test_what_each_nic_runs_is_shown(commands: Commands, sshd: Sshd) -> None:
     code, out, err = commands("nics", "--inventory", commands.path)
     assert (code, err) == (0, "")
     assert "1 of 1 host answered" in out
-    assert row(out, "gpu1", "–", "ens1")[3:12] == ["3", "1019", "5", "50", "300", "32767", "1", "4", "1"]
+    assert row(out, "gpu1", "ens1")[2:12] == ["–", "3", "1019", "5", "50", "300", "32767", "1", "4", "1"]
     assert "≠ gpu1/ens2 runs rpg_ai_rate 50 (most 5 Mbit/s)" in out
+    assert row(out, "host")[5:13] == ["/1024", "Mbit/s", "Mbit/s", "µs", "bytes", "steps", "µs", "µs"]
+
+
+def test_the_table_fits_a_narrow_terminal(
+    commands: Commands, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands.hosts(gpu1=gpu1(sshd))
+    _, out, _ = commands("nics", "--inventory", commands.path)
+    assert row(out, "gpu1", "ens1") == ["gpu1", "ens1", "1019", "5", "50", "300", "32767", "1", "4", "1"]
+    assert "…" not in out
 
 
 def test_nics_of_a_host_that_run_the_same_share_a_line(commands: Commands, sshd: Sshd) -> None:
@@ -98,7 +109,7 @@ def test_nics_of_a_host_that_run_the_same_share_a_line(commands: Commands, sshd:
     (sysfs / "class/net/ens2/ecn/roce_rp/rpg_ai_rate").write_text("5\n")
     commands.hosts(gpu1=here)
     _, out, _ = commands("nics", "--inventory", commands.path)
-    assert row(out, "gpu1", "–", "ens1,", "ens2")
+    assert row(out, "gpu1", "ens1,", "ens2")
     assert "≠" not in out
 
 
@@ -118,7 +129,7 @@ def test_a_host_that_does_not_answer_is_told_and_the_others_shown(commands: Comm
     code, out, _ = commands("nics", "--inventory", commands.path)
     assert code == 1
     assert "1 of 2 hosts answered" in out
-    assert row(out, "gpu1", "–", "ens1")
+    assert row(out, "gpu1", "ens1")
     assert "no answer" in " ".join(row(out, "gpu2"))
     assert "Connection refused" in out
 

@@ -491,3 +491,7 @@ def test_what_a_switch_hashes_by_is_shown() -> None:
     seed = {"setting": "hash-seed", "value": None, "choices": [], "fields": None}
     shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, seed))))
     assert "value chosen by the switch values 0 to 4294967295" in shown
+    fixed = seed | {"fixed": "the switch cannot choose one"}
+    shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, fixed))))
+    assert "values – cannot be set the switch cannot choose one" in shown
+    assert "4294967295" not in shown

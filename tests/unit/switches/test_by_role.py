@@ -104,6 +104,22 @@ def test_a_part_that_somebody_else_has_set_stays_and_the_others_go_back(
     assert switch.effective("Ethernet1/1") == f"qos profile {PROFILE}"
 
 
+def test_a_part_that_cannot_be_undone_now_keeps_no_other_from_it(
+    switch: EosSwitch, adapter: ByRoleAdapter
+) -> None:
+    before = deepcopy(switch.running)
+    change = staged(adapter)
+    adapter.apply(change)
+    adapter.confirm(change)
+    switch.refuses = "interface Ethernet3/1"
+    with pytest.raises(RefusedError):
+        adapter.rollback(change)
+    assert switch.effective("Ethernet1/1") == f"qos profile {PROFILE}"
+    switch.refuses = None
+    adapter.rollback(change)
+    assert switch.running == before
+
+
 def test_a_change_of_other_roles_is_not_made(adapter: ByRoleAdapter) -> None:
     change = staged(adapter)
     with pytest.raises(InventoryError, match="1 parts"):

@@ -481,6 +481,15 @@ export interface RolloutHost {
   detail: string;
 }
 
+export interface RolloutHash {
+  switch: string;
+  writes: boolean;
+  progress: Progress;
+  target: string;
+  before: string | null;
+  detail: string;
+}
+
 export interface SwitchChange {
   diff: string;
   notes: string[];
@@ -525,6 +534,7 @@ export interface ListedRollout {
     hosts_written?: number;
     hosts_progress?: Partial<Record<Progress, number>>;
   };
+  hashes?: RolloutHash[]; // of the switches of which what they hash flows by is set, in place of watermarks
 }
 
 export interface Rollouts {

@@ -37,7 +37,7 @@ export const recommendation = (id: string): Look => ({
   spacingMs: 2_000,
 });
 const LISTED_ROLLOUT =
-  "id,recommendation,phase,ended,why,approved_by,frozen,stalled,proposed_at,since,stage,stages,phases,soak_s,soak_from,seen,before,predicted,summary";
+  "id,recommendation,phase,ended,why,approved_by,frozen,stalled,proposed_at,since,stage,stages,phases,soak_s,soak_from,seen,before,predicted,summary,hashes";
 export const newestRollout: Look = { path: `/v1/rollouts?limit=1&fields=${LISTED_ROLLOUT}`, after: ["rollout"], spacingMs: 500 };
 // Of hundreds of switches each look takes a part: how far each is, what it ran and runs, and the change of the one that
 // is opened.

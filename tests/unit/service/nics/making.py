@@ -121,6 +121,7 @@ class Hosts:
         poll: bool = True,
         problems: Mapping[str, SwitchError] | None = None,
         writable: bool = True,
+        every_s: float = 60.0,
     ) -> None:
         self.on_reading: Callable[[Reading], None] = lambda reading: None
         self.now_s = 100.0
@@ -133,7 +134,7 @@ class Hosts:
                 for name in (*names, *made.problems)
             },
             made,
-            NicPollSettings(poll=poll),
+            NicPollSettings(poll=poll).model_copy(update={"every_s": every_s}),
             configured,
             said=said,
             metrics=NicMetrics(self.registry),

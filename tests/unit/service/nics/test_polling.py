@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from nics.base import Reading
 from nics.parameters import DEFAULTS
 from service.nics.polling import NicPolling
 from switches.errors import InventoryError, UnreachableError
@@ -56,6 +57,23 @@ async def test_a_bug_in_an_adapter_is_a_failure_of_its_host() -> None:
     assert "ZeroDivisionError" in sentence
     assert "secret words" not in sentence
     assert hosts.polling.senders.params == VENDOR
+    await hosts.polling.stop()
+
+
+async def test_what_fails_over_a_reading_does_not_end_the_polling() -> None:
+    hosts = Hosts("a", every_s=0.0)
+    heard, again = 0, asyncio.Event()
+
+    def on_reading(_: Reading) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == 1:
+            raise ZeroDivisionError
+        again.set()
+
+    hosts.on_reading = on_reading
+    hosts.polling.start()
+    await asyncio.wait_for(again.wait(), 300)
     await hosts.polling.stop()
 
 

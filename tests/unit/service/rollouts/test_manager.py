@@ -279,6 +279,18 @@ def test_of_two_that_begin_at_once_one_does() -> None:
     run(scene(world()))
 
 
+def test_a_rollout_does_not_take_the_place_of_one_with_its_id() -> None:
+    async def scene(here: World) -> None:
+        first = await here.rollouts.start(plan(("a",), soak_s=0.0), "ada")
+        with pytest.raises(ConflictError, match="one of that id has begun"):
+            await here.rollouts.start(plan(("b",), soak_s=0.0), "eve")
+        assert here.rollouts.get("r") is first
+        assert (await here.ended(first)).phase is Phase.DONE
+        await here.stop()
+
+    run(scene(world()))
+
+
 def test_an_old_rollout_is_not_taken_back_while_a_later_one_stands() -> None:
     async def scene(here: World) -> None:
         third = Watermark(1, 2, 0.5)

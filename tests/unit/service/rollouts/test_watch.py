@@ -49,7 +49,7 @@ async def counters(here: Running, at_s: float, *, switch: str = "leaf1", **count
 
 def test_without_telemetry_nothing_is_said() -> None:
     async def acts(here: Running, watcher: Watcher) -> None:
-        assert await watcher.mark(["leaf1"]) == Mark(at_s=here.hand.now_s)
+        assert await watcher.mark(["leaf1"]) == Mark(at_s=here.hand.now_s, counters_ns={"leaf1": 0})
         assert await watcher.lately(["leaf1"]) == Figures()
         assert await watcher.since(Mark(at_s=0.0), ["leaf1"]) == Figures()
 
@@ -123,6 +123,20 @@ def test_counters_since_the_change_are_rates_and_those_that_no_port_gives_are_no
         assert seen.drops_per_s == pytest.approx(10.0)  # 20 in 4 s, on each of two ports
         assert seen.pfc_frames_per_s is None
         assert (await watcher.since(mark, ["spine9"])).drops_per_s is None
+
+    scene(acts)
+
+
+def test_counters_that_come_only_after_a_restart_are_counted_from_their_first() -> None:
+    async def acts(here: Running, watcher: Watcher) -> None:
+        mark = await watcher.mark(["leaf1"])
+        await here.post_reports(reports(0.0, 0.008, 50_000))
+        await counters(here, 10.0, pfc_pause_ns=2_000_000_000, dropped_packets=5)
+        assert await watcher.counted(["leaf1"], mark) == Figures()
+        await counters(here, 14.0, pfc_pause_ns=3_000_000_000, dropped_packets=25)
+        seen = await watcher.since(mark, ["leaf1"])
+        assert (seen.pause_share, seen.drops_per_s) == (0.25, 10.0)
+        assert (await watcher.since(mark, ["spine1"])).drops_per_s is None  # not asked about then
 
     scene(acts)
 

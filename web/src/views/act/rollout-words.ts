@@ -4,8 +4,9 @@ import { count, named, several, watermark, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: ListedRollout): boolean => phase === "rolling_back" || phase === "rolled_back";
 export const dry = ({ summary }: ListedRollout): boolean => summary.written === 0 && !summary.hosts_written;
+export const hashed = ({ hashes }: Pick<ListedRollout, "hashes">): boolean => !!hashes?.length;
 const TOUCHED: readonly Progress[] = ["applying", "applied", "verified", "set"];
-export const touched = (all: readonly RolloutSwitch[]) => all.filter(({ progress }) => TOUCHED.includes(progress));
+export const touched = <T extends { progress: Progress }>(all: readonly T[]) => all.filter(({ progress }) => TOUCHED.includes(progress));
 export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;
 export const switches = (number: number): string => several(number, "switch", "switches");
 // "3 switches and 100 hosts", without those of which there is none.

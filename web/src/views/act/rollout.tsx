@@ -6,14 +6,15 @@ import { focusOn } from "../../parts/focus.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { Status } from "../../parts/status.tsx";
 import { act } from "../../service/acts.ts";
-import type { ListedRollout, RolloutSwitch } from "../../service/documents.ts";
+import type { ListedRollout, Progress } from "../../service/documents.ts";
 import { useRolloutSwitches } from "../../service/switches.ts";
 import { when } from "../../format.ts";
 import { Happened } from "./rollout-events.tsx";
 import { Seen } from "./rollout-seen.tsx";
+import { RolloutHashes } from "./rollout-hashes.tsx";
 import { RolloutHosts } from "./rollout-hosts.tsx";
 import { RolloutSwitches } from "./rollout-switches.tsx";
-import { SPOKEN, type Step, dry, plain, members, said, stalled, steps, touched, touchedHosts, turnedBack } from "./rollout-words.ts";
+import { SPOKEN, type Step, dry, hashed, plain, members, said, stalled, steps, touched, touchedHosts, turnedBack } from "./rollout-words.ts";
 
 export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
   const each = useRolloutSwitches(newest);
@@ -34,10 +35,10 @@ export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
       {newest.why && <p id="rollout-why" class="turned">Why it was rolled back: {newest.why}</p>}
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />
-      {each && <RolloutSwitches of={newest} each={each} />}
+      {hashed(newest) ? <RolloutHashes of={newest} /> : each && <RolloutSwitches of={newest} each={each} />}
       <RolloutHosts of={newest} />
       <div class="split bottom">
-        <Undo of={newest} each={each} />
+        <Undo of={newest} each={hashed(newest) ? newest.hashes : each} />
         <p id="rollout-origin" class="quiet">
           {newest.id} · approved by {newest.approved_by ?? "nobody yet"} · {when(newest.proposed_at)}
         </p>
@@ -57,7 +58,7 @@ function Passed({ step: { name, state, at, back, why } }: { step: Step }) {
   );
 }
 
-function Undo({ of, each }: { of: ListedRollout; each: readonly RolloutSwitch[] | undefined }) {
+function Undo({ of, each }: { of: ListedRollout; each: readonly { switch: string; progress: Progress }[] | undefined }) {
   const [asked, ask] = useState<string | null>(null);
   const undo = async () => {
     const names = touched(each ?? []).map((one) => one.switch);

@@ -36,14 +36,14 @@ export function RolloutsPanel() {
                 name: "Began",
                 cell: (one) => (
                   <>
-                    <a href={address("why", one.recommendation)} title={`Why: ${one.recommendation}`}><Time at={one.proposed_at} /></a>
+                    {one.recommendation ? <a href={address("why", one.recommendation)} title={`Why: ${one.recommendation}`}><Time at={one.proposed_at} /></a> : <Time at={one.proposed_at} />}
                     <small>{one.why ?? said(one)}</small>
                   </>
                 ),
                 by: (one) => Date.parse(one.proposed_at),
               },
               { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true, by: (one) => one.phase },
-              { name: "To", cell: (one) => (one.summary.target ? watermark(one.summary.target) : "–") },
+              { name: "To", cell: (one) => (one.summary.target ? watermark(one.summary.target) : one.hashes?.length ? `hash ${one.hashes[0]!.target}` : "–") },
               { name: "Switches", cell: (one) => <span title={one.stages.flat().join(", ")}>{named(one.stages.flat().sort(natural))}</span>, words: true },
               { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true, by: (one) => one.approved_by ?? "policy" },
               { name: "Took", cell: lasted },

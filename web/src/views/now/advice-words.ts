@@ -1,7 +1,7 @@
 // What would be changed and what that is worth, in a few words.
 import type { Tone } from "../../parts/status.tsx";
-import type { Recommendation, ListedRollout } from "../../service/documents.ts";
-import { dry } from "../act/rollout-words.ts";
+import type { CoTuning, Recommendation, ListedRollout } from "../../service/documents.ts";
+import { dry, hashed } from "../act/rollout-words.ts";
 import { gain, score } from "../../format.ts";
 
 export interface Said {
@@ -11,7 +11,7 @@ export interface Said {
 
 // Whether switches were set or returned since its last round: it was then worked out for what runs no more.
 export function outdated({ id, status, support, created }: Pick<Recommendation, "id" | "status" | "support" | "created">, newest: ListedRollout | undefined): boolean {
-  if (!newest || dry(newest) || newest.recommendation === id || status !== "kept") return false;
+  if (!newest || dry(newest) || hashed(newest) || newest.recommendation === id || status !== "kept") return false;
   return Date.parse(support?.last ?? created) < Date.parse(newest.since);
 }
 
@@ -19,7 +19,11 @@ export function outdated({ id, status, support, created }: Pick<Recommendation, 
 export const asItStands = <T extends Pick<Recommendation, "id" | "status" | "support" | "created">>(of: T, newest: ListedRollout | undefined): T =>
   outdated(of, newest) ? { ...of, status: "outdated" } : of;
 
-type Advice = Pick<Recommendation, "status" | "changes" | "verdict" | "blocked" | "improvement" | "score_is">;
+// What was approved together with the watermark, NICs or roles: its watermark and gain are not those of the watermark alone.
+export const approvedWith = ({ status, sets, co_tuning: joint }: Pick<Recommendation, "status" | "sets" | "co_tuning">): CoTuning | null =>
+  status === "approved" && (sets?.length ?? 1) > 1 ? (joint ?? null) : null;
+
+type Advice = Pick<Recommendation, "status" | "changes" | "verdict" | "blocked" | "improvement" | "score_is" | "sets" | "co_tuning">;
 
 export function advised(of: Advice, old = false): Said {
   if (old) return { answer: "Not known until the next round", tone: "plain" };
@@ -28,6 +32,8 @@ export function advised(of: Advice, old = false): Said {
   if (of.status === "expired") return { answer: "The advice has expired", tone: "warning" };
   if (of.status === "rejected") return { answer: "Nothing: it was rejected", tone: "plain" };
   if (of.status === "rolled_back") return { answer: "Nothing: it was rolled back", tone: "back" };
+  const joint = approvedWith(of);
+  if (joint) return { answer: `Approved ${of.sets?.includes("nic") ? "with NICs" : "by port role"}: predicted ${gain(joint.gain, joint.gain_error)} better`, tone: "good" };
   if (of.status === "approved") return { answer: `Approved: predicted ${worth}`, tone: "good" };
   if (of.verdict === "uncalibrated") return { answer: "Not known: the twin does not show what was measured", tone: "warning" };
   if (!of.changes && of.status === "pending") return { answer: "A change of NICs", tone: of.blocked?.length ? "warning" : "busy" };

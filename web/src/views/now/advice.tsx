@@ -14,7 +14,7 @@ import { round } from "../../shell/round.ts";
 import type { Readiness, Recommendation, ListedRollout } from "../../service/documents.ts";
 import { DECISIONS, percent } from "../../format.ts";
 import { Time } from "../../parts/time.tsx";
-import { advised, outdated } from "./advice-words.ts";
+import { advised, approvedWith, outdated } from "./advice-words.ts";
 
 const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back", expired: "warning" };
 const GAINS = ["Mice, 99 % slowdown", "Small message, 99 % slowdown", "Elephants, mean slowdown", "Mean queue", "99th percentile queue"];
@@ -39,14 +39,15 @@ export function Advice({ current, newest, readiness }: Props) {
   const { recommendation: better, incumbent: now, support } = current;
   const old = outdated(current, newest);
   const { answer, tone } = advised(current, old);
+  const joint = approvedWith(current);
   return (
     <Panel id="recommendation" title="What would be changed?" class={`statement ${tone}`} note={!old && <Decision of={current} />}>
       <Answer id="advised" tone={tone}>{answer}</Answer>
-      <WatermarkChange id="watermark" now={now} better={better} was={old ? "then" : wasOf(current)} />
+      <WatermarkChange id="watermark" now={now} better={joint?.watermark ?? better} was={old ? "then" : wasOf(current)} />
       {old && newest && <p id="outdated">Switches run something else since <Time at={newest.since} />. What follows is from before.</p>}
       {support && <p id="support">{supportSaid(support)}</p>}
       {support?.changed && <p id="changed" class="quiet">Given since traffic changed: {support.changed}</p>}
-      {current.changes ? <Gains of={current} /> : <Sentence id="why">{current.why}</Sentence>}
+      {joint ? <Sentence id="joint">{joint.sentence}</Sentence> : current.changes ? <Gains of={current} /> : <Sentence id="why">{current.why}</Sentence>}
       {current.advice && <p id="moment" class={current.advice.watermark ? "" : "quiet"}><b>Since then</b> (<Time at={current.advice.at} />): {current.advice.why}</p>}
       <Urgent of={current} />
       <div class="split bottom">

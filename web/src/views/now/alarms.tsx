@@ -5,7 +5,7 @@ import { Status } from "../../parts/status.tsx";
 import type { Alarm, AlarmGroup, Alarms, Silences } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { bytes, count, percent, perSecond, ratio, seconds, several, when } from "../../format.ts";
+import { bytes, closed, count, percent, perSecond, ratio, seconds, several, when } from "../../format.ts";
 import { Said, Say, SayAll, Until } from "./alarm-acts.tsx";
 import { about, aboutGroup, alone, groupTitle, isKnown, members, type Row, rowsOf, silenced, title } from "./alarm-words.ts";
 
@@ -24,7 +24,7 @@ export function AlarmsPanel() {
       {found.alarms.length > 0 && (
         <List id="alarms-now" label="Alarms now" of={[...open, ...known]} />
       )}
-      {notes.map((text) => <p key={text} class="quiet">{text}.</p>)}
+      {notes.map((text) => <p key={text} class="quiet">{closed(text)}</p>)}
       {silences.length > 0 && (
         <details id="silences">
           <summary>{several(silences.length, "silence")}</summary>
@@ -100,7 +100,7 @@ function Together({ group, alarms }: { group: AlarmGroup; alarms: Alarm[] }) {
       </p>
       <div>
         <p>
-          {group.sentence}. {!known && <span class="quiet">{alarms[0]!.look}</span>}
+          {closed(group.sentence)} {!known && <span class="quiet">{alarms[0]!.look}</span>}
         </p>
         <SayAll of={alarms} />
       </div>
@@ -129,7 +129,7 @@ function One({ one }: { one: Alarm }) {
       </p>
       <div>
         <p>
-          {one.sentence}.{" "}
+          {closed(one.sentence)}{" "}
           {!one.ended && !known && <span class="quiet">{one.look}</span>}
         </p>
         {one.subject_count > 1 && <p class="quiet">{members(one)}</p>}

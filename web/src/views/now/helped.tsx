@@ -20,7 +20,7 @@ const FIGURES: readonly { name: string; key: Seen; show: (value: Value) => strin
 ];
 
 export function HelpedPanel({ newest }: { newest: ListedRollout | undefined }) {
-  const outcome = useLive<Outcome>(newest ? looks.outcome(newest.recommendation) : null).value;
+  const outcome = useLive<Outcome>(newest?.recommendation ? looks.outcome(newest.recommendation) : null).value;
   if (!newest) {
     return (
       <Panel id="helped" title="Did the last change help?" class="statement plain">
@@ -40,7 +40,7 @@ export function HelpedPanel({ newest }: { newest: ListedRollout | undefined }) {
       <div class="split bottom">
         <div class="row">
           <a class="button" href={address("act")}>The rollout</a>
-          <a class="button" href={address("why", newest.recommendation)}>What came of it</a>
+          {newest.recommendation && <a class="button" href={address("why", newest.recommendation)}>What came of it</a>}
         </div>
         {target && <p class="quiet">{watermark(target)}</p>}
       </div>
