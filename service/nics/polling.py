@@ -133,7 +133,12 @@ class NicPolling:
         return self._writable and host in self._made.adapters
 
     def settable(self, host: str) -> bool:
-        """Whether its NICs may be set: not where it was read to have none that this service sets."""
+        """Whether its NICs may be set: not where its platform only reads them, or it was read to have none
+        that this service sets.
+        """
+        adapter = self._made.adapters.get(host)
+        if adapter is not None and not adapter.capabilities().writes:
+            return False
         reading = self._known[host].reading
         return reading is None or any(nic.values for nic in reading.nics)
 

@@ -133,3 +133,11 @@ async def test_none_is_read_where_polling_is_off() -> None:
     assert not hosts.polling.polls
     assert hosts.polling.asked(ask(0.1)) == ask(0.1)
     await hosts.polling.stop()
+
+
+async def test_a_host_whose_platform_only_reads_is_not_set() -> None:
+    hosts = Hosts("a", "b")
+    hosts.adapters["b"].writes = False
+    await hosts.read()
+    assert [name for name in "ab" if hosts.polling.settable(name)] == ["a"]
+    await hosts.polling.stop()
