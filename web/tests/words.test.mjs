@@ -4,7 +4,7 @@ import { bits, bytes, countdown, gain, percent, score, seconds, several } from "
 import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
 import { joined } from "../src/service/switches.ts";
-import { marks, progressOf, said, steps } from "../src/views/act/rollout-words.ts";
+import { hashSaid, marks, progressOf, said, steps } from "../src/views/act/rollout-words.ts";
 import { together } from "../src/views/act/switch-words.ts";
 
 test("figures have three digits, a unit, and a dash where they are not known", () => {
@@ -120,4 +120,9 @@ test("a soak of no time is skipped, also once what came after it is taken back",
 test("what is asked for in two parts is put together by name", () => {
   const [far, marks] = [[{ switch: "a", stage: 0 }, { switch: "b", stage: 1 }], [{ switch: "b", after: null }, { switch: "c", after: null }]];
   assert.deepEqual(joined(far, marks, (one) => one.switch), [{ switch: "b", stage: 1, after: null }]);
+});
+
+test("a rollout without a recommendation is said to be a change of the hash", () => {
+  assert.match(hashSaid({ recommendation: "" }), /^A change of the ECMP hash/);
+  assert.equal(hashSaid({ recommendation: "20260101T000000-1" }), "");
 });

@@ -4,6 +4,9 @@ import { count, named, several, watermark, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: ListedRollout): boolean => phase === "rolling_back" || phase === "rolled_back";
 export const dry = ({ summary }: ListedRollout): boolean => summary.written === 0 && !summary.hosts_written;
+// Said of a rollout of a hash alone; it carries out no recommendation.
+export const hashSaid = ({ recommendation }: ListedRollout): string =>
+  recommendation ? "" : "A change of the ECMP hash, decided by a person without a recommendation. ";
 const TOUCHED: readonly Progress[] = ["applying", "applied", "verified", "set"];
 export const touched = (all: readonly RolloutSwitch[]) => all.filter(({ progress }) => TOUCHED.includes(progress));
 export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;

@@ -13,7 +13,7 @@ import { Happened } from "./rollout-events.tsx";
 import { Seen } from "./rollout-seen.tsx";
 import { RolloutHosts } from "./rollout-hosts.tsx";
 import { RolloutSwitches } from "./rollout-switches.tsx";
-import { SPOKEN, type Step, dry, plain, members, said, stalled, steps, touched, touchedHosts, turnedBack } from "./rollout-words.ts";
+import { SPOKEN, type Step, dry, hashSaid, plain, members, said, stalled, steps, touched, touchedHosts, turnedBack } from "./rollout-words.ts";
 
 export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
   const each = useRolloutSwitches(newest);
@@ -30,7 +30,7 @@ export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
       }
     >
       <ol id="rollout-steps" class="steps">{steps(newest).map((step) => <Passed key={step.name} step={step} />)}</ol>
-      <p id="rollout-said" role="status">{said(newest)}</p>
+      <p id="rollout-said" role="status">{hashSaid(newest)}{said(newest)}</p>
       {newest.why && <p id="rollout-why" class="turned">Why it was rolled back: {newest.why}</p>}
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />

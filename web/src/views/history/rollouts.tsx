@@ -9,7 +9,7 @@ import type { ListedRollout, Rollouts } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, named, seconds, watermark } from "../../format.ts";
-import { dry, plain, said } from "../act/rollout-words.ts";
+import { dry, hashSaid, plain, said } from "../act/rollout-words.ts";
 import { Past } from "./picked.tsx";
 
 const tone = ({ phase, ended }: ListedRollout): Tone =>
@@ -36,14 +36,18 @@ export function RolloutsPanel() {
                 name: "Began",
                 cell: (one) => (
                   <>
-                    <a href={address("why", one.recommendation)} title={`Why: ${one.recommendation}`}><Time at={one.proposed_at} /></a>
-                    <small>{one.why ?? said(one)}</small>
+                    {one.recommendation ? (
+                      <a href={address("why", one.recommendation)} title={`Why: ${one.recommendation}`}><Time at={one.proposed_at} /></a>
+                    ) : (
+                      <Time at={one.proposed_at} />
+                    )}
+                    <small>{hashSaid(one)}{one.why ?? said(one)}</small>
                   </>
                 ),
                 by: (one) => Date.parse(one.proposed_at),
               },
               { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true, by: (one) => one.phase },
-              { name: "To", cell: (one) => (one.summary.target ? watermark(one.summary.target) : "–") },
+              { name: "To", cell: (one) => (one.summary.target ? watermark(one.summary.target) : one.recommendation ? "–" : "ECMP hash") },
               { name: "Switches", cell: (one) => <span title={one.stages.flat().join(", ")}>{named(one.stages.flat().sort(natural))}</span>, words: true },
               { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true, by: (one) => one.approved_by ?? "policy" },
               { name: "Took", cell: lasted },
