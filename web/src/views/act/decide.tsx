@@ -56,7 +56,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
             {(of.changes || over) && <ActButton id="approve" class="primary" disabled={busy || over || blocked.length > 0} onClick={() => decide("approve")}>Approve</ActButton>}
             {joint && of.status === "pending" && (
               <ActButton id="approve-with-nics" class={of.changes ? "" : "primary"} disabled={busy || blocked.length > 0 || !!refused} onClick={() => decide("approve", joint)}>
-                {roles(joint).length > 0 ? "Approve with NICs and roles" : "Approve with NICs"}
+                Approve with {beside(joint)}
               </ActButton>
             )}
             <ActButton id="reject" says disabled={busy || over} onClick={() => decide("reject")}>Reject</ActButton>
@@ -65,7 +65,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
         {joint && of.status === "pending" && (
           <div id="with-nics">
             <Sentence>{joint.sentence}</Sentence>
-            <p class="quiet">With NICs sets {spelled(joint.watermark)}{byRole(joint)}, and on every host {values(joint)}.{refused ? ` Not now: ${refused}.` : ""}</p>
+            <p class="quiet">With {beside(joint)} sets {spelled(joint.watermark)}{byRole(joint)}; on every host {values(joint)}.{refused ? ` Not now: ${refused}.` : ""}</p>
           </div>
         )}
         {of.status === "pending" && of.changes && <Planned of={of} switches={switches} />}
@@ -81,7 +81,8 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
 
 const marks = ({ kmin_bytes, kmax_bytes, pmax }: Watermark) => ({ kmin_bytes, kmax_bytes, pmax });
 const roles = ({ by_role }: CoTuning) => by_role ?? [];
-const byRole = (joint: CoTuning): string => roles(joint).map((one) => `, ${spelled(one)} on ports of ${one.role}`).join("");
+const beside = (joint: CoTuning): string => (roles(joint).length > 0 ? "NICs and roles" : "NICs");
+const byRole = (joint: CoTuning): string => roles(joint).map((one) => `; on ports of ${one.role} ${spelled(one)}`).join("");
 const values = ({ connectx }: CoTuning): string => Object.entries(connectx).map(([name, value]) => `${name} ${value}`).join(", ");
 
 // What an approval would change, switch by switch.
@@ -131,10 +132,10 @@ function approving(of: Recommendation, switches: readonly SwitchState[], togethe
   const number = `${together ? "NICs of all hosts and " : ""}${several(of.switches.length, "switch", "switches")}`;
   const wanted = together?.watermark ?? of.staged ?? of.recommendation;
   return {
-    title: together ? "Approve with NICs and roll out?" : "Approve and roll out?",
+    title: together ? `Approve with ${beside(together)}, and roll out?` : "Approve and roll out?",
     text:
       `${dry ? `A dry run on ${number}: nothing is written. It shows what ` : `${number}, a canary first, `}` +
-      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `${byRole(together)}, NICs to ${values(together)}` : ""}` +
+      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `${byRole(together)}; NICs to ${values(together)}` : ""}` +
       `${dry ? "." : ", read back and watched; it is rolled back if a guard is breached (pauses, drops, queue, throughput)."}`,
     facts: together ? [together.sentence] : predicted(of),
     names: [...of.switches].sort(natural).map((name) => {

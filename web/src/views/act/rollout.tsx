@@ -34,7 +34,7 @@ export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
       {newest.why && <p id="rollout-why" class="turned">Why it was rolled back: {newest.why}</p>}
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />
-      {each && <RolloutSwitches of={newest} each={each} />}
+      {each && each.length > 0 && <RolloutSwitches of={newest} each={each} />}
       <RolloutHosts of={newest} />
       <div class="split bottom">
         <Undo of={newest} each={each} />
