@@ -104,6 +104,11 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     recommended: bool = False
     by_role: list[RoleMarkAnswer] = []
 
+    @property
+    def beside(self) -> list[str]:
+        """What it changes beside one watermark for all ports, as parts of an approval."""
+        return [part for part, changes in (("nic", self.connectx), ("roles", self.by_role)) if changes]
+
 
 class PortLoadAnswer(msgspec.Struct, frozen=True):
     port: str
@@ -188,18 +193,13 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     paths: PathsAnswer | None = None
 
     @property
-    def with_nics(self) -> CoTuningAnswer | None:
-        """What an approval with NICs sets; None where it would be refused."""
+    def settable(self) -> CoTuningAnswer | None:
+        """What an approval can set beside the watermark; None where it would be refused."""
         found = self.co_tuning
-        settable = found is not None and found.recommended and found.connectx and self.nics_refused is None
-        return found if settable else None
-
-    @property
-    def with_roles(self) -> CoTuningAnswer | None:
-        """What an approval by port role sets; None where it would be refused."""
-        found = self.co_tuning
-        settable = found is not None and found.recommended and found.by_role and self.roles_refused is None
-        return found if settable else None
+        if found is None or not found.recommended or not found.beside:
+            return None
+        refused = {"nic": self.nics_refused, "roles": self.roles_refused}
+        return None if any(refused[part] for part in found.beside) else found
 
     @property
     def wanted(self) -> MarkAnswer:

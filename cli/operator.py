@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -142,10 +142,7 @@ def approve(
     """
     from cli.recommendations import approve as run
 
-    beside: Literal["nic", "roles"] | None = "nic" if with_nics else "roles" if with_roles else None
-    if with_nics and with_roles:
-        raise typer.BadParameter("give one of --with-nics and --with-roles: they are not set together")
-    run(url, recommendation, beside=beside, yes=yes, wait=wait, as_json=as_json)
+    run(url, recommendation, nics=with_nics, roles=with_roles, yes=yes, wait=wait, as_json=as_json)
 
 
 def reject(

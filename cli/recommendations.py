@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import typer
@@ -144,8 +144,8 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         for sentence in sentences:
             style = "yellow" if label in ("expired", "blocked", "held back", "caution") else ""
             lines.add_row(label, Text(sentence, style))
-    if "nic" in found.sets:
-        lines.add_row("sets", f"{watermark_text(found.wanted)}, and NICs")
+    if beside := [words for part, words in _BESIDE.items() if part in found.sets]:
+        lines.add_row("sets", ", and ".join([watermark_text(found.wanted), *beside]))
     elif found.changes:
         mark = found.recommendation
         whole = found.staged in (None, MarkAnswer(mark.kmin_bytes, mark.kmax_bytes, mark.pmax))
@@ -165,10 +165,10 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     if found.status == "pending" and not found.blocked:
         if found.changes:
             yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
-        if found.with_nics is not None:
-            yield Text(f"ecntwin approve {found.id} --with-nics sets NICs and switches together.", "dim")
-        if found.with_roles is not None:
-            yield Text(f"ecntwin approve {found.id} --with-roles sets ports by their roles.", "dim")
+        if found.settable is not None:
+            flags = " ".join(_FLAGS[part] for part in found.settable.beside)
+            sets = " and ".join(_BESIDE[part] for part in found.settable.beside)
+            yield Text(f"ecntwin approve {found.id} {flags} sets {sets} with the watermark.", "dim")
 
 
 def _decision(found: RecommendationAnswer) -> Text:
@@ -182,11 +182,11 @@ def _decision(found: RecommendationAnswer) -> Text:
     return line
 
 
-Beside = Literal["nic", "roles"] | None
-"""What an approval sets beside one watermark for all ports."""
+_FLAGS = {"nic": "--with-nics", "roles": "--with-roles"}
+_BESIDE = {"nic": "NICs", "roles": "ports by role"}
 
 
-def approve(url: str, which: str, *, beside: Beside, yes: bool, wait: bool, as_json: bool) -> None:
+def approve(url: str, which: str, *, nics: bool, roles: bool, yes: bool, wait: bool, as_json: bool) -> None:
     """Exits 0 once it is rolled out (without waiting: once it began), 1 if rolled back or declined.
 
     The service is told which incumbent and which values were shown, and refuses if these are others by then.
@@ -195,8 +195,8 @@ def approve(url: str, which: str, *, beside: Beside, yes: bool, wait: bool, as_j
         require_terminal("approve")
     with ServiceClient.at(url) as service:
         found = recommendation(service, which).read(RecommendationAnswer)
-        _check_valid(found, beside)
-        joint = _joint(found, beside)
+        beside = [part for part, asked in (("nic", nics), ("roles", roles)) if asked]
+        joint = _checked(found, beside)
         if not (yes and as_json):
             switches = service.get("/v1/switches").read(list[SwitchAnswer])
             _show_change(found, switches, joint, screen_for_asking() if as_json else console(wide=True))
@@ -204,7 +204,7 @@ def approve(url: str, which: str, *, beside: Beside, yes: bool, wait: bool, as_j
             confirm(f"Approve {found.id}?")
         shown: dict[str, Any] = {"incumbent": _mark(found.incumbent)}
         if joint is not None:
-            shown["parts"] = ["watermark", beside]
+            shown["parts"] = ["watermark", *beside]
             shown["together"] = {
                 "watermark": _mark(joint.watermark),
                 "connectx": joint.connectx,
@@ -228,11 +228,6 @@ def approve(url: str, which: str, *, beside: Beside, yes: bool, wait: bool, as_j
         _end(ended.read(RolloutAnswer), lines)
     elif lines is not None:
         lines.print(Text(f"ecntwin rollouts {begun} shows its progress.", "dim"))
-
-
-def _joint(found: RecommendationAnswer, beside: Beside) -> CoTuningAnswer | None:
-    """The joint change that is asked for, where it can be set."""
-    return {"nic": found.with_nics, "roles": found.with_roles}[beside] if beside is not None else None
 
 
 def _mark(of: MarkAnswer | PredictionAnswer) -> dict[str, float]:
@@ -330,18 +325,26 @@ def _worth(found: RecommendationAnswer) -> str:
     return f"{predicted}made at {clock_text(found.created)}, {max(age.total_seconds(), 0):.0f} s ago."
 
 
-def _check_valid(found: RecommendationAnswer, beside: Beside) -> None:
-    """Refuses early what the service would refuse too, which spares the operator a pointless question."""
+def _checked(found: RecommendationAnswer, beside: list[str]) -> CoTuningAnswer | None:
+    """What is set beside one watermark for all ports. Refuses early what the service would refuse too, which
+    spares the operator a pointless question.
+    """
     if found.status == "pending" and not found.blocked:
-        if found.changes if beside is None else _joint(found, beside) is not None:
-            return
-        if beside is None:
+        joint = found.settable
+        if not beside and found.changes:
+            return None
+        if beside and joint is not None and joint.beside == beside:
+            return joint
+        if not beside:
             rule = "it leaves the watermark as it is, unless more is set with it: --with-nics, --with-roles"
-        elif beside == "roles":
+        elif joint is not None:
+            flags = " ".join(_FLAGS[part] for part in joint.beside)
+            rule = f"its joint change is predicted, and set, as one: {flags}"
+        elif "nic" in beside:
+            rule = f"its NIC values cannot be set: {found.nics_refused or 'no change of NICs is recommended'}"
+        else:
             why = found.roles_refused or "no thresholds by port role are recommended"
             rule = f"ports cannot be set by role: {why}"
-        else:
-            rule = f"its NIC values cannot be set: {found.nics_refused or 'no change of NICs is recommended'}"
     elif found.blocked:
         rule = "it is blocked: " + " ".join(block.reason for block in found.blocked).removesuffix(".")
     elif found.expired is not None:

@@ -12,7 +12,7 @@ from lossless.headroom import headroom
 from lossless.report import Notes, Report
 from lossless.templates import Template
 from nics.base import NicReading
-from nics.parameters import PARAMETERS
+from nics.parameters import value_text
 from switches.lossless import LosslessPort, LosslessPriority
 from twin.units import bytes_text
 from twin.watermark import Watermark
@@ -192,13 +192,13 @@ def _nic_priority(notes: Notes, host: str, nic: NicReading, lossless: frozenset[
 
 def _unequal_nics(notes: Notes, which: str, nics: Sequence[tuple[str, NicReading]]) -> None:
     rule = "unequal_nics"
-    usual = {name: _most(nic.values[name] for _, nic in nics if name in nic.values) for name in PARAMETERS}
+    names = {name for _, nic in nics for name in nic.values}
+    usual = {name: _most(nic.values[name] for _, nic in nics if name in nic.values) for name in names}
     for host, nic in nics:
         if not nic.values:
             notes.unknown(rule, host, nic.nic, "what it runs is")
-        text = {name: PARAMETERS[name].text for name in nic.values}
         other = [
-            f"{name} {text[name](value)} (most {text[name](usual[name])})"
+            f"{name} {value_text(name, value)} (most {value_text(name, usual[name])})"
             for name, value in nic.values.items()
             if value != usual[name]
         ]

@@ -37,7 +37,8 @@ class NicReading:
 
     ``reacts`` and ``notifies`` are the priorities on which it slows down for CNPs, and sends them; None: the
     driver does not tell. ``line_rate_mbit`` is None while the link is down. ``problem`` is a sentence on why
-    ``params`` is None.
+    it is not known what it runs. Where that is known and not DCQCN of the twin's parameters, ``params`` is
+    None and ``note`` says so.
     """
 
     nic: str
@@ -50,10 +51,13 @@ class NicReading:
     line_rate_mbit: int | None = None
     params: DcqcnParams | None = None
     problem: str | None = None
+    note: str | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the twin leaves out of this NIC, in sentences."""
+        if self.note is not None:
+            return (self.note,)
         return unmodelled(self.values) if self.params is not None else ()
 
 

@@ -41,7 +41,9 @@ main() {
             command -v ethtool >/dev/null && ethtool -S "$net" 2>/dev/null |
                 sed -n 's/^ *\([rt]x_prio[0-7]_pause\): *\([0-9]*\) *$/counter \1 \2/p'
         done
-        for file in "$ib"/ports/1/hw_counters/* ../../kernel/debug/mlx5/"${pci##*/}"/cc_params/*; do
+        for file in "$ib"/ports/1/hw_counters/* ../../kernel/debug/mlx5/"${pci##*/}"/cc_params/* \
+            ../../kernel/debug/bnxt_re/"${pci##*/}"/cc_config/* \
+            ../../kernel/debug/bnxt_re/"${ib##*/}"/cc_config/*; do
             [ -f "$file" ] && set -- "$@" "$file"
         done
         [ $# -eq 0 ] || grep -H '' "$@" 2>&1 | sed 's/^/file /'
@@ -127,6 +129,12 @@ class FoundNic:
     nets: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The network name of the port; representors of virtual functions have no ECN files."""
+        with_ecn = (net for net in self.nets if any(path.startswith(f"{net}/ecn/") for path in self.files))
+        return next(with_ecn, self.nets[0] if self.nets else self.rdma)
 
 
 def found_nics(said: str) -> list[FoundNic] | None:

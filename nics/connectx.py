@@ -23,22 +23,19 @@ from nics.base import (
     understood,
     values_diff,
 )
-from nics.commands import COUNTERS, READ, FileChange, FoundNic, found_nics, numbers, set_script
+from nics.commands import COUNTERS, FileChange, FoundNic, numbers, set_script
+from nics.files import HostFiles
 from nics.host import Host
 from nics.parameters import PARAMETERS, Values, check_values, too_old
-from nics.ssh import SshSession
 from switches.errors import (
     BusyError,
     CapabilityError,
     ConcurrentEditError,
     InventoryError,
     ReadBackError,
-    RefusedError,
-    SwitchError,
 )
 
 DRIVER = "mlx5_core"
-_PLAIN = re.compile(r"/[A-Za-z0-9_./-]*")
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,23 +51,20 @@ class ConnectXAdapter:
     """
 
     def __init__(self, host: Host, *, clock_ns: Callable[[], int]) -> None:
-        if not _PLAIN.fullmatch(host.sysfs):
-            rule = "it is an absolute path of letters, digits and . _ - /"
-            raise InventoryError(f"{host.where} sysfs", repr(host.sysfs), rule, "give /sys")
         self.host = host.name
         self._host = host
         self._clock_ns = clock_ns
-        self._session = SshSession(host)
+        self._files = HostFiles(host)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(kind="connectx", writes=True, read_back="the files of the kernel")
 
     def read(self) -> Reading:
-        return self._reading(self._found())
+        return self._reading(self._files.found())
 
     def stage(self, values: Values, change_id: str) -> StagedChange:
         check_values(values, self._host.where)
-        found = self._found()
+        found = self._files.found()
         before, files = [], {}
         for nic, reading in zip(found, self._reading(found).nics, strict=True):
             where = f"{self._host.where} NIC {reading.nic}"
@@ -128,27 +122,13 @@ class ConnectXAdapter:
             raise ReadBackError(self._host.where, ", ".join(answer.refused), rule, remedy)
 
     def close(self) -> None:
-        self._session.close()
-
-    def _found(self) -> list[FoundNic]:
-        """The NICs that the inventory wants; raises ``CapabilityError`` where there is none."""
-        said = self._session.run(READ, self._host.sysfs)
-        every = found_nics(said)
-        if every is None:
-            raise self._unexpected(said)
-        found = [nic for nic in every if self._host.wants(_name(nic), nic.rdma)]
-        if not found:
-            received = ", ".join(f"{_name(nic)} ({nic.rdma})" for nic in every) or "no RDMA device"
-            rule = "a host has NICs that the inventory names"
-            remedy = "correct nics of the inventory, or load the driver (mlx5_ib)"
-            raise CapabilityError(self._host.where, received, rule, remedy)
-        return found
+        self._files.close()
 
     def _reading(self, found: Iterable[FoundNic]) -> Reading:
         return Reading(self.host, self._clock_ns(), tuple(self._nic(nic) for nic in found))
 
     def _nic(self, nic: FoundNic) -> NicReading:
-        name, where = _name(nic), f"{self._host.where} NIC {_name(nic)}"
+        name, where = nic.name, f"{self._host.where} NIC {nic.name}"
         if nic.driver != DRIVER:
             other = f"{where}: its driver is {nic.driver}, and DCQCN is read of mlx5 NICs alone"
             return NicReading(nic=name, rdma=nic.rdma, driver=nic.driver, problem=other)
@@ -189,7 +169,7 @@ class ConnectXAdapter:
             remedy = "put the inventory back as it was, or put the NICs back by hand"
             received = f"a change staged in another way ({error})"
             raise InventoryError(self._host.where, received, rule, remedy) from error
-        said = self._session.run(script, self._host.sysfs, "each" if undo else "whole")
+        said = self._files.run(script, "each" if undo else "whole")
         answer = _Answer()
         for line in said.splitlines():
             kind, _, rest = line.partition(" ")
@@ -217,17 +197,8 @@ class ConnectXAdapter:
             answer.undone |= kind == "undone"
             answer.made |= kind == "done"
         if not answer.made and not answer.refused:
-            raise self._unexpected(said)
+            raise self._files.unexpected(said)
         return answer
-
-    def _unexpected(self, said: str) -> SwitchError:
-        words = " ".join(said.split())[:200]
-        if words.startswith("missing"):
-            rule = "sysfs is where the kernel's files lie"
-            return CapabilityError(self._host.where, f"no {words[8:]}", rule, "check the host, or give /sys")
-        rule = "the host's shell runs the script to its end"
-        remedy = "check what its shell says when one logs in, and its rights"
-        return RefusedError(self._host.where, words or "no answer", rule, remedy)
 
 
 class _Answer:
@@ -239,18 +210,12 @@ class _Answer:
         self.left: list[str] = []
 
 
-def _name(nic: FoundNic) -> str:
-    """The network name of the port; representors of virtual functions have no ECN files."""
-    with_ecn = (net for net in nic.nets if any(path.startswith(f"{net}/ecn/") for path in nic.files))
-    return next(with_ecn, nic.nets[0] if nic.nets else nic.rdma)
-
-
 def _places(nic: FoundNic) -> dict[str, str]:
     """The file of each parameter that the NIC shows: under ``ecn`` where it is there, else in debugfs."""
-    name, places = _name(nic), {}
+    places = {}
     for parameter in PARAMETERS.values():
         for path in (
-            f"{name}/ecn/roce_{parameter.side}/{parameter.name}",
+            f"{nic.name}/ecn/roce_{parameter.side}/{parameter.name}",
             f"../../kernel/debug/mlx5/{nic.pci}/cc_params/{parameter.debug_name}",
         ):
             if path in nic.files:
@@ -260,7 +225,7 @@ def _places(nic: FoundNic) -> dict[str, str]:
 
 
 def _priorities(nic: FoundNic, side: str) -> tuple[int, ...] | None:
-    found = numbers(nic.files, f"{_name(nic)}/ecn/{side}/enable")
+    found = numbers(nic.files, f"{nic.name}/ecn/{side}/enable")
     return (
         tuple(sorted(int(name) for name, on in found.items() if on and name.isdecimal())) if found else None
     )

@@ -121,6 +121,12 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
     }
 )
 
+
+def value_text(name: str, value: object) -> str:
+    """A value with its unit, where the parameter is one of the table."""
+    return PARAMETERS[name].text(value) if name in PARAMETERS else str(value)
+
+
 DEFAULTS: Values = MappingProxyType({name: one.default for name, one in PARAMETERS.items()})
 _MODELLED = {one.field: one for one in PARAMETERS.values() if one.field is not None}
 

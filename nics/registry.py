@@ -12,7 +12,7 @@ from nics.base import NicAdapter
 from nics.host import Host
 from switches.errors import UnknownAdapterError
 
-_BUILT_IN = {"connectx": "nics.connectx:ConnectXAdapter"}
+_BUILT_IN = {"broadcom": "nics.broadcom:BroadcomAdapter", "connectx": "nics.connectx:ConnectXAdapter"}
 
 
 def make(host: Host, *, clock_ns: Callable[[], int]) -> NicAdapter:

@@ -29,6 +29,7 @@ from service.documents.recommendation import (
 from service.service import Service
 from service.tuning.advice import Given
 from service.tuning.entry import Entry
+from service.tuning.together import NOTHING
 from service.tuning.validity import Expected, etag_of
 
 router = APIRouter(prefix="/v1", tags=["recommendations"])
@@ -145,7 +146,7 @@ async def approve(
         str | None, Header(description="Entity tags of the recommendation as the caller read it.")
     ] = None,
 ) -> RecommendationDocument:
-    """Sets it on the switches, by port role or with hosts if asked to, and reads it back; a dry run only
+    """Sets it on the switches, by port role and with hosts if asked to, and reads it back; a dry run only
     records what would be set.
 
     Refused while it is blocked, once it has expired, and where another incumbent is expected, in the body or
@@ -157,7 +158,7 @@ async def approve(
     roles = None if seen is None or seen.by_role is None else seen.by_role.items()
     by_role = None if roles is None else {role: mark.watermark() for role, mark in roles}
     expected = Expected(incumbent, if_match, together, by_role)
-    beside = None if body is None else body.beside
+    beside = NOTHING if body is None else body.beside
     async with service.audit.change(caller, "approve", recommendation_id) as change:
         named = service.validity.resolve(recommendation_id, expected)
         entry = await service.approvals.approve(named, caller.name, expected, beside=beside)

@@ -33,7 +33,7 @@ from cli.output import (
     watermark_cells,
     watermark_text,
 )
-from nics.parameters import PARAMETERS
+from nics.parameters import value_text
 from service.adapter_check import Answer, Reads, ReadT, check_inventory, make_adapters, read_all
 from service.auth.tokens import holds_tokens
 from service.documents.base import list_text
@@ -473,10 +473,9 @@ def _usual(document: HostsReadDocument) -> dict[str, int]:
     """What most NICs have of each parameter."""
     nics = [nic for one in document.hosts for nic in one.nics]
     found: dict[str, int] = {}
-    for name in PARAMETERS:
+    for name in {name for nic in nics for name in nic.values}:
         counted = Counter(nic.values[name] for nic in nics if name in nic.values)
-        if counted:
-            found[name] = counted.most_common(1)[0][0]
+        found[name] = counted.most_common(1)[0][0]
     return found
 
 
@@ -498,11 +497,15 @@ def _nic_lines(document: HostsReadDocument) -> Iterator[Text]:
     problems = [one.detail for one in document.hosts if one.detail is not None]
     problems += [nic.problem for one in document.hosts for nic in one.nics if nic.problem is not None]
     yield from problem_lines(problems)
+    unmodelled = [
+        note for one in document.hosts for nic in one.nics if nic.dcqcn is None for note in nic.notes
+    ]
+    yield from map(Text, dict.fromkeys(unmodelled))
     usual = _usual(document)
     for host in document.hosts:
         for nic in host.nics:
             found = [
-                f"{name} {value} (most {PARAMETERS[name].text(usual[name])})"
+                f"{name} {value} (most {value_text(name, usual[name])})"
                 for name, value in nic.values.items()
                 if value != usual[name]
             ]

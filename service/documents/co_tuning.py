@@ -72,9 +72,11 @@ class CoTuningDocument(Document):
     more_error: Figure
     """Standard error of that difference."""
     watermark_first: Figure
-    """Predicted gain of its watermark before the rest is set; null where it changes only one of them."""
+    """Predicted gain of its watermark before the rest is set, where it changes NICs of all that switches get;
+    null where it changes only one of them.
+    """
     others_first: Figure
-    """Predicted gain of the rest before its watermark is set; what gains more is set first."""
+    """Predicted gain of the rest, or of the NICs, before that is set; what gains more is set first."""
     second_more: Figure
     """That difference by the second engine alone; null where it did not run."""
     sensitivities: list[SensitivityDocument]

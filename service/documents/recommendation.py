@@ -65,7 +65,7 @@ class BlockDocument(Document):
 
 
 class TogetherInput(RequestBody):
-    """NIC values or thresholds by port role, with their watermark, as `co_tuning` has them."""
+    """NIC values and thresholds by port role, with their watermark, as `co_tuning` has them."""
 
     watermark: WatermarkInput
     """The watermark."""
@@ -81,27 +81,25 @@ class ApproveInput(RequestBody):
     incumbent: WatermarkInput | None = None
     """What it is to replace: approving is refused where that is another; null: not told."""
     parts: list[Literal["watermark", "nic", "roles"]] = Field(default=["watermark"], min_length=1)
-    """What to set: `watermark` alone, or the watermark of `co_tuning` with one of these: `nic`, the values of
-    `co_tuning.connectx` on every host, or `roles`, the watermarks of `co_tuning.by_role` on ports of these
-    roles.
+    """What to set: `watermark` alone, or the watermark of `co_tuning` with all else that it changes: `nic`,
+    the values of `co_tuning.connectx` on every host, and `roles`, the watermarks of `co_tuning.by_role` on
+    ports of these roles.
     """
     together: TogetherInput | None = None
-    """What is to be set with `nic` or `roles`: approving is refused where the newest round found other
+    """What is to be set with `nic` and `roles`: approving is refused where the newest round found other
     values; null: not told.
     """
 
     @property
-    def beside(self) -> Literal["nic", "roles"] | None:
+    def beside(self) -> frozenset[Literal["nic", "roles"]]:
         """What is set beside one watermark for all ports."""
-        return next((part for part in self.parts if part != "watermark"), None)
+        return frozenset(part for part in self.parts if part != "watermark")
 
     @field_validator("parts")
     @classmethod
     def _hold_the_watermark(cls, parts: list[str]) -> list[str]:
         if "watermark" not in parts:
             raise ValueError("the watermark goes with its NIC values; give both parts")
-        if {"nic", "roles"} <= set(parts):
-            raise ValueError("port roles and NICs are not set together; give one of them")
         return parts
 
 
@@ -137,7 +135,7 @@ class RecommendationDocument(RoundDocument):
     rollout: str | None
     """Id of its rollout; null without one."""
     sets: list[str] = Field(default_factory=lambda: ["watermark"])
-    """What its rollout sets: `watermark`, and `nic` or `roles` if that was approved too."""
+    """What its rollout sets: `watermark`, and `nic` and `roles` if these were approved too."""
     nics_refused: str | None = None
     """Why an approval cannot set the NICs of `co_tuning` too now; null where it can, or is not pending."""
     roles_refused: str | None = None

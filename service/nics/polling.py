@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from nics.base import NicAdapter, NicReading, Reading
 from nics.host import Host
+from service.documents.base import list_text
 from service.fleet import OvertakenError, StillWanted
 from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
@@ -22,6 +23,11 @@ from switches.errors import InventoryError, SwitchError
 from twin.senders.dcqcn import DcqcnParams
 
 _log = logging.getLogger("ecntwin.nics")
+
+LEAST_CNPS = 100
+"""CNPs between two readings; that a NIC acts on none of fewer says little."""
+
+_NAMED = 3
 
 T = TypeVar("T")
 
@@ -69,6 +75,7 @@ class NicPolling:
         self._locks = {name: asyncio.Lock() for name in made.adapters}
         self._known = {name: LastNics(failure=made.problems.get(name)) for name in hosts}
         self._read_s: dict[str, float] = {}
+        self._ignored: dict[tuple[str, str], int] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._slots = asyncio.Semaphore(settings.at_once)
         self._threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-nics")
@@ -88,7 +95,9 @@ class NicPolling:
         """The parameters of a round, with what the NICs run as the senders."""
         senders = self.senders
         fabric = replace(ask.fabric, dcqcn=senders.params)
-        return replace(ask, fabric=fabric, notes=(*ask.notes, *senders.notes))
+        deaf = self.ignoring
+        notes = (*senders.notes, *([f"{deaf}; the twin takes them to run DCQCN."] if deaf else []))
+        return replace(ask, fabric=fabric, notes=(*ask.notes, *notes))
 
     def start(self) -> None:
         if self.polls:
@@ -133,7 +142,12 @@ class NicPolling:
         return self._writable and host in self._made.adapters
 
     def settable(self, host: str) -> bool:
-        """Whether its NICs may be set: not where it was read to have none that this service sets."""
+        """Whether its NICs may be set: not where its platform only reads them, or it was read to have none
+        that this service sets.
+        """
+        adapter = self._made.adapters.get(host)
+        if adapter is not None and not adapter.capabilities().writes:
+            return False
         reading = self._known[host].reading
         return reading is None or any(nic.values for nic in reading.nics)
 
@@ -182,6 +196,16 @@ class NicPolling:
         """What may be at odds, and the sentence on how it is; None where it is not."""
         yield "NICs", self.senders.differ
         yield "NICs and settings", self.senders.contradict
+        deaf = self.ignoring
+        yield "NICs and CNPs", deaf and f"{deaf}: turn DCQCN on there, or say sender in the inventory"
+
+    @property
+    def ignoring(self) -> str | None:
+        """Which NICs slow down for no CNP, although their hosts are taken to send by DCQCN; None: none."""
+        if not self._ignored:
+            return None
+        each = [f"{host}/{nic} ({count} CNPs)" for (host, nic), count in sorted(self._ignored.items())]
+        return f"{list_text(each, _NAMED)} ignored every CNP between two readings"
 
     async def _follow(self, host: str) -> None:
         loop = asyncio.get_running_loop()
@@ -228,10 +252,26 @@ class NicPolling:
             earlier = before.nic(nic.nic)
             if earlier is None:
                 continue
+            self._note_cnps(host, earlier, nic)
             was, now = _summed(earlier), _summed(nic)
             for name in was.keys() & now.keys():
                 if (more := now[name] - was[name]) > 0:  # less: the counters began anew
                     self._metrics.events.labels(self.hosts[host].nic_class or "none", name).inc(more)
+
+    def _note_cnps(self, host: str, before: NicReading, after: NicReading) -> None:
+        """Whether a NIC acts on CNPs, where enough came or it acted on one; else what was known stays.
+
+        ``rp_cnp_ignored`` are those that its reaction point ignored, ``rp_cnp_handled`` those it acted on
+        (Linux, commit e1f24a79f424).
+        """
+        names = ("rp_cnp_ignored", "rp_cnp_handled")
+        if any(name not in one.counters for name in names for one in (before, after)):
+            return
+        ignored, handled = (after.counters[name] - before.counters[name] for name in names)
+        if handled > 0:
+            self._ignored.pop((host, after.nic), None)
+        elif handled == 0 and ignored >= LEAST_CNPS:
+            self._ignored[host, after.nic] = ignored
 
     def _oldest_s(self) -> float:
         if not self.hosts or len(self._read_s) < len(self.hosts):

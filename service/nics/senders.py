@@ -56,8 +56,8 @@ def senders_of(
     notes = []
     if read < len(hosts):
         notes.append(
-            f"NICs of {len(hosts) - read} of {len(hosts)} hosts were not read; the twin takes them to run "
-            "what the others do."
+            f"DCQCN of the NICs of {len(hosts) - read} of {len(hosts)} hosts is not known; the twin takes "
+            "them to run what the others do."
         )
     differ = None
     if others:

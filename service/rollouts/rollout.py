@@ -16,7 +16,7 @@ from rollout.state import Action, Event, RolloutState
 from service.rollouts.devices import MemberReading
 from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
-from service.tuning.together import NicPart, RolePart
+from service.tuning.together import Part
 from settings.model import RolloutSettings
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
@@ -72,15 +72,14 @@ async def plan_of(
     runs: Mapping[str, Watermark],
     written: Sequence[str],
     max_step: float,
-    part: NicPart | RolePart | None = None,
+    part: Part | None = None,
 ) -> RolloutPlan:
     """The plan to set what ``entry`` staged on the switches of ``runs``, which maps each to what it runs now.
 
     No value moves by more than the factor ``max_step``: a switch that runs something far off is taken part of
-    the way. The canary is a leaf that is written, where there is one. With a ``part`` hosts are set too, or
+    the way. The canary is a leaf that is written, where there is one. With a ``part`` hosts are set too, and
     ports by role, and switches get the watermark that goes with that.
     """
-    nics = part if isinstance(part, NicPart) else None
     target = part.change.watermark if part else entry.staged or entry.watermark
     first = set(written or runs)  # a canary that is not written would show nothing
     stages = stages_of(
@@ -89,17 +88,17 @@ async def plan_of(
         leaves=[name for name in entry.leaves if name in first] or sorted(first),
         batch_size=settings.batch_size,
     )
-    if nics is not None:
-        stages = (*nics.stages, *stages) if nics.change.nics_first else (*stages, *nics.stages)
+    if part is not None:
+        stages = (*part.hosts, *stages) if part.change.nics_first else (*stages, *part.hosts)
     plan = RolloutPlan(
         id=rollout_id,
         recommendation=entry.id,
         targets={name: within_step(now, target, max_step) for name, now in runs.items()},
         stages=stages,
         limits=limits_of(settings, window_s=entry.window_s, max_step=max_step),
-        written=(*written, *(nics.written if nics else ())),
-        nics=nics.targets if nics else {},
-        by_role=part.targets if isinstance(part, RolePart) else {},
+        written=(*written, *(part.written if part else ())),
+        nics=part.nics if part else {},
+        by_role=part.by_role if part else {},
     )
     lately = {
         watched: await watcher.lately(watched)
@@ -115,13 +114,13 @@ async def plan_of(
     )
 
 
-def _ratio(entry: Entry, plan: RolloutPlan, part: NicPart | RolePart | None, stage: int) -> float | None:
+def _ratio(entry: Entry, plan: RolloutPlan, part: Part | None, stage: int) -> float | None:
     """The mean queue predicted after a stage ÷ the one before the rollout; on the way the larger of both ends
     of a part of it.
     """
     if part is None:
         return entry.queue_ratio
-    if isinstance(part, RolePart):
+    if not part.hosts:
         return part.change.queue_ratio
     first_part = any(name in plan.nics for name in plan.stages[stage]) == part.change.nics_first
     ends = [part.change.queue_ratio_between, None if first_part else part.change.queue_ratio]

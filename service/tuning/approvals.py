@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from rollout.plan import RolloutPlan
 from rollout.state import Phase, RolloutState
@@ -19,7 +18,7 @@ from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
 from service.tuning.recommendations import RecommendationStore, SavedRounds
-from service.tuning.together import NicPart, RolePart
+from service.tuning.together import NOTHING, Beside, Part
 from service.tuning.validity import ANYTHING, Expected, Validity
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings
@@ -31,9 +30,6 @@ LONGEST_HOLD_S = 86_400.0
 ANSWER_WITHIN_S = 1.0
 POLICY = "policy (rollout.auto)"
 POLICY_CALLER = Caller(POLICY, frozenset(), "local")
-
-Beside = Literal["nic", "roles"] | None
-"""What is set beside one watermark for all ports."""
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -76,7 +72,7 @@ class Approvals:
     events: Broadcaster
 
     async def approve(
-        self, recommendation_id: str, by: str, expected: Expected = ANYTHING, *, beside: Beside = None
+        self, recommendation_id: str, by: str, expected: Expected = ANYTHING, *, beside: Beside = NOTHING
     ) -> Entry:
         """Starts the rollout of a pending recommendation; returns once it has ended, or after a second.
 
@@ -122,13 +118,11 @@ class Approvals:
         await self.rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return self._published(self.store.get(entry.id))
 
-    def _checked(self, entry: Entry, expected: Expected, beside: Beside) -> NicPart | RolePart | None:
+    def _checked(self, entry: Entry, expected: Expected, beside: Beside) -> Part | None:
         """Raises what ``approve`` does; returns what it sets beside one watermark for all ports."""
         self.validity.check(entry, expected)
-        if beside == "roles":
-            return self.validity.check_roles(entry, expected)
-        if beside == "nic":
-            return self.validity.joint.part(self.validity.check_nics(entry, expected))
+        if beside:
+            return self.validity.check_beside(entry, beside, expected)
         if not entry.changes:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
@@ -208,7 +202,7 @@ class Approvals:
             raise ConflictError(f"recommendation {entry.id!r}", None, "it is being decided", remedy)
         return entry
 
-    async def _plan(self, entry: Entry, part: NicPart | RolePart | None) -> RolloutPlan:
+    async def _plan(self, entry: Entry, part: Part | None) -> RolloutPlan:
         rollout_id, number = entry.id, 1
         while self.rollouts.knows(rollout_id):
             number += 1

@@ -99,7 +99,7 @@ class Entry:
 
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
-    ``rollout`` that were read to run the change, ``sets`` what it sets: ``watermark``, and ``nic`` or
+    ``rollout`` that were read to run the change, ``sets`` what it sets: ``watermark``, with ``nic`` and
     ``roles`` beside it.
     ``expired`` says why it ceased to be good, unasked.
     """
@@ -213,9 +213,10 @@ class Entry:
             if isinstance(one.change, StagedChange) and one.progress in (Progress.VERIFIED, Progress.SET)
         )
         status: Decision = "rolled_back" if back else self.status
-        beside = ("nic",) if rollout.plan.nics else ("roles",) if rollout.plan.by_role else ()
+        plan = rollout.plan
+        beside = (name for name, part in (("nic", plan.nics), ("roles", plan.by_role)) if part)
         sets = ("watermark", *beside)
-        return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed, sets=sets)
+        return replace(self, status=status, rollout=plan.id, pushed=pushed, sets=sets)
 
 
 def to_decide(answer: Recommendation, *, hosts: bool) -> bool:
@@ -223,7 +224,7 @@ def to_decide(answer: Recommendation, *, hosts: bool) -> bool:
     if answer.changes or answer.co_tuning is None:
         return answer.changes
     found = Together.of(answer.co_tuning)
-    return found.settable_by_role or (hosts and found.settable)
+    return found.recommended and bool(found.beside) and (hosts or "nic" not in found.beside)
 
 
 def queue_ratio(new_bytes: float | None, old_bytes: float | None) -> float | None:

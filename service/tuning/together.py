@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 from nics.parameters import Values, differing, values_changed
 from rollout.plan import RoleTarget, host_stages_of
@@ -26,6 +26,11 @@ from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 _NAMED = 4
+
+Kind = Literal["nic", "roles"]
+Beside = frozenset[Kind]
+"""What is set beside one watermark for all ports."""
+NOTHING: Beside = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +73,10 @@ class Together:
         )
 
     @property
-    def settable(self) -> bool:
-        """Whether it is a change of NICs that an approval can set, if hosts allow it."""
-        return self.recommended and bool(self.connectx) and not self.by_role
-
-    @property
-    def settable_by_role(self) -> bool:
-        """Whether it is a change by port role that an approval can set, if switches allow it."""
-        return self.recommended and bool(self.by_role) and not self.connectx
+    def beside(self) -> Beside:
+        """What it changes beside one watermark for all ports."""
+        kinds: dict[Kind, bool] = {"nic": bool(self.connectx), "roles": bool(self.by_role)}
+        return frozenset(kind for kind, changes in kinds.items() if changes)
 
     def targets(self, topology: Topology) -> Mapping[str, Mapping[str, RoleTarget]]:
         """What ports of each role get, by switch; without switches on which all ports get the same."""
@@ -94,29 +95,26 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolePart:
-    """A change by port role, and the ``targets`` of the switches where roles differ."""
+class Part:
+    """What an approval sets beside one watermark for all ports: ``by_role`` are the targets of the switches
+    where roles differ, ``hosts`` the stages of the hosts whose NICs are set, ``written`` those of them that
+    are devices.
+    """
 
     change: Together
-    targets: Mapping[str, Mapping[str, RoleTarget]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NicPart:
-    """The hosts of a rollout: their ``stages``, which of them are ``written``, and what each gets."""
-
-    change: Together
-    stages: tuple[tuple[str, ...], ...]
-    written: tuple[str, ...]
+    by_role: Mapping[str, Mapping[str, RoleTarget]] = field(default_factory=dict)
+    hosts: tuple[tuple[str, ...], ...] = ()
+    written: tuple[str, ...] = ()
 
     @property
-    def targets(self) -> Mapping[str, Values]:
-        return {name: self.change.connectx for names in self.stages for name in names}
+    def nics(self) -> Mapping[str, Values]:
+        """What the NICs of each host get."""
+        return {name: self.change.connectx for names in self.hosts for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why NICs cannot be set with a recommendation, and the remedy."""
+    """Why NICs or ports by role cannot be set with a recommendation, and the remedy."""
 
     rule: str
     remedy: str
@@ -140,45 +138,67 @@ class JointChanges:
         """Whether the inventory has hosts at all."""
         return bool(self.nics.hosts)
 
-    def part(self, change: Together) -> NicPart:
-        """The hosts it sets: those of the inventory but for hosts that were read to have no NIC to set."""
-        hosts = {name: self.nics.hosts[name].nic_class for name in self._hosts()}
-        unsure = [name for name in hosts if self.nics.known(name).reading is None or self._failing(name)]
-        stages = host_stages_of(
-            hosts, unsure=unsure, canary=self.settings.nic_canary, batch_size=self.settings.nic_batch_size
-        )
-        written = tuple(name for names in stages for name in names if self.nics.writes(name))
-        return NicPart(change=change, stages=stages, written=written)
+    def of(
+        self, change: Together | None, beside: Beside, switches: Mapping[str, Watermark]
+    ) -> Part | Refusal:
+        """What is set ``beside`` the watermark, if it may be now, on these switches, each with what it runs.
 
-    def of(self, change: Together | None, switches: Mapping[str, Watermark]) -> Together | Refusal:
-        """The change if it may be set now, on these switches, each with what it runs."""
-        if change is None:
-            return Refusal("its round did not look for a change of NICs", "approve the watermark alone")
-        if not change.recommended:
-            return Refusal("its joint change is not sure enough to recommend", "approve the watermark alone")
-        if change.by_role:
-            rule = "its joint change has thresholds by port role too, which are not set together with NICs"
-            return Refusal(rule, "approve the watermark alone, or tune without one of them (tuning.what)")
-        if not change.connectx:
-            return Refusal("its joint change leaves NICs as they are", "approve the watermark alone")
+        A change of both NICs and roles was predicted as one, and is set as one.
+        """
+        targets: Mapping[str, Mapping[str, RoleTarget]] = {}
+        if "nic" in beside and (refusal := self._of_change(change)):
+            return refusal
+        if "roles" in beside:
+            found = self._by_role(change, switches)
+            if isinstance(found, Refusal):
+                return found
+            targets = found
+        assert change is not None
+        if change.beside != beside:
+            too = "thresholds by port role" if "nic" in beside else "values of NICs"
+            rule = f"its joint change has {too} too, which were predicted with it"
+            return Refusal(rule, "approve both (--with-nics --with-roles), or the watermark alone")
+        if "nic" not in beside:
+            return Part(change=change, by_role=targets)
         hosts = self._hosts()
         if not hosts:
             return Refusal(
                 "the inventory has no hosts whose NICs are set", "add them: hosts of push.inventory"
             )
-        return self._of_nics(change) or self._of_switches(change, hosts, switches) or change
+        if refusal := self._of_nics(change) or self._of_switches(change, hosts, switches):
+            return refusal
+        return self._with_hosts(Part(change=change, by_role=targets), hosts)
 
-    def by_role(self, change: Together | None, switches: Mapping[str, Watermark]) -> RolePart | Refusal:
-        """The change by port role if it may be set now, on these switches, each with what it runs."""
+    def _with_hosts(self, part: Part, names: Sequence[str]) -> Part:
+        """With all hosts of the inventory but for those that have no NIC to set."""
+        hosts = {name: self.nics.hosts[name].nic_class for name in names}
+        unsure = [name for name in hosts if self.nics.known(name).reading is None or self._failing(name)]
+        stages = host_stages_of(
+            hosts, unsure=unsure, canary=self.settings.nic_canary, batch_size=self.settings.nic_batch_size
+        )
+        written = tuple(name for names in stages for name in names if self.nics.writes(name))
+        return replace(part, hosts=stages, written=written)
+
+    def _of_change(self, change: Together | None) -> Refusal | None:
+        """Why a change sets no NICs, whatever hosts and switches run."""
+        if change is None:
+            return Refusal("its round did not look for a change of NICs", "approve the watermark alone")
+        if not change.recommended:
+            return Refusal("its joint change is not sure enough to recommend", "approve the watermark alone")
+        if not change.connectx:
+            return Refusal("its joint change leaves NICs as they are", "approve the watermark alone")
+        return None
+
+    def _by_role(
+        self, change: Together | None, switches: Mapping[str, Watermark]
+    ) -> Mapping[str, Mapping[str, RoleTarget]] | Refusal:
+        """The targets of a change by port role if it may be set now, on these switches."""
         if change is None or not change.by_role:
             rule = "its round found no thresholds by port role"
             return Refusal(rule, "approve the watermark alone; tuning.what with roles looks for them")
         if not change.recommended:
             rule = "its thresholds by port role are not sure enough to recommend"
             return Refusal(rule, "approve the watermark alone")
-        if change.connectx:
-            rule = "its joint change has values of NICs too, which are not set together with roles"
-            return Refusal(rule, "approve the watermark alone, or tune without one of them (tuning.what)")
         topology = self.declared()
         if topology is None:
             rule = "a port's role follows from its rate, which is guessed until a topology is declared"
@@ -201,7 +221,7 @@ class JointChanges:
             if any(within_step(one, to, self.max_step) != to for one in now for to in wanted):
                 rule = f"{name} would get a step towards its thresholds only, which was not predicted"
                 return Refusal(rule, "raise tuning.max_step, or approve the watermark alone")
-        return RolePart(change=change, targets=targets)
+        return targets
 
     def _hosts(self) -> list[str]:
         return [name for name in self.nics.hosts if self.nics.settable(name)]
@@ -232,7 +252,7 @@ class JointChanges:
             for name, runs in switches.items()
             if within_step(runs, change.watermark, self.max_step) != change.watermark
         ]
-        if clipped:
+        if clipped and not change.by_role:  # of ports by role that is checked target by target
             return Refusal(
                 f"{list_text(clipped, _NAMED)} would get a step towards {watermark_text(change.watermark)} "
                 "only, which is not what was predicted together with the NICs",

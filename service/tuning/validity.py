@@ -26,7 +26,7 @@ from service.rollouts.manager import Rollouts
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
-from service.tuning.together import JointChanges, Refusal, RolePart, Together
+from service.tuning.together import Beside, JointChanges, Kind, Part, Refusal
 from settings.errors import ConflictError, PreconditionFailedError, PreconditionRequiredError
 from twin.search.explain import watermark_text
 from twin.units import duration_text
@@ -34,6 +34,7 @@ from twin.watermark import RoleWatermarks, Watermark
 
 REVIEW_EVERY_S = 1.0
 _NAMED = 4
+_BESIDE: Mapping[Kind, str] = {"nic": "NICs", "roles": "port roles"}
 
 _log = logging.getLogger("ecntwin.tuning")
 
@@ -148,45 +149,33 @@ class Validity:
                 f"recommendation {entry.id!r}", None, f"it is blocked: {reasons}", blocks[0].remedy
             )
 
-    def check_nics(self, entry: Entry, expected: Expected = ANYTHING) -> Together:
-        """The joint change of a recommendation; raises ``ConflictError`` where it may not be set now, or is
-        not the one expected: a later round behind the same recommendation may have found another.
+    def check_beside(self, entry: Entry, beside: Beside, expected: Expected = ANYTHING) -> Part:
+        """What is set beside the watermark; raises ``ConflictError`` where it may not be now, or is not what
+        is expected: a later round behind the same recommendation may have found another.
         """
-        found, where = self._joint(entry), f"recommendation {entry.id!r} with NICs"
+        found = self._beside(entry, beside)
+        where = f"recommendation {entry.id!r} with {' and '.join(_BESIDE[kind] for kind in sorted(beside))}"
         if isinstance(found, Refusal):
             raise ConflictError(where, None, found.rule, found.remedy)
-        now = found.watermark, dict(found.connectx)
-        if expected.together is not None and (expected.together[0], dict(expected.together[1])) != now:
+        if expected.together is None:
+            return found
+        mark, values = expected.together
+        change = found.change
+        marks = change.by_role if expected.by_role is None or "roles" not in beside else expected.by_role
+        values = values if "nic" in beside else change.connectx
+        shown, now = (mark, values, marks), (change.watermark, change.connectx, change.by_role)
+        if shown != now:
             raise ConflictError(
                 where,
-                _together_text(*expected.together),
+                _together_text(*shown),
                 f"a later round behind it found {_together_text(*now)}",
                 "read it again, and decide on what it says now",
             )
         return found
 
-    def check_roles(self, entry: Entry, expected: Expected = ANYTHING) -> RolePart:
-        """As ``check_nics``, of a change by port role."""
-        found, where = self._by_role(entry), f"recommendation {entry.id!r} by port role"
-        if isinstance(found, Refusal):
-            raise ConflictError(where, None, found.rule, found.remedy)
-        change = found.change
-        mark = None if expected.together is None else expected.together[0]
-        if mark not in (None, change.watermark) or expected.by_role not in (None, change.by_role):
-            raise ConflictError(
-                where,
-                None,
-                f"a later round behind it found {RoleWatermarks.of(change.watermark, change.by_role)}",
-                "read it again, and decide on what it says now",
-            )
-        return found
-
-    def _by_role(self, entry: Entry) -> RolePart | Refusal:
+    def _beside(self, entry: Entry, beside: Beside) -> Part | Refusal:
         runs = {name: self.fleet.runs(name) for name in entry.switches}
-        return self.joint.by_role(entry.together, runs)
-
-    def _joint(self, entry: Entry) -> Together | Refusal:
-        return self.joint.of(entry.together, {name: self.fleet.runs(name) for name in entry.switches})
+        return self.joint.of(entry.together, beside, runs)
 
     def resolve(self, which: str, expected: Expected) -> str:
         """The id that ``which`` names, an id or ``current``; that one is not approved blindly.
@@ -213,8 +202,9 @@ class Validity:
         """The document as HTTP returns it now, with what blocks it."""
         pending = entry.status == "pending"
         cooling = self._cooling() if pending else None
-        joint = self._joint(entry) if pending and entry.together is not None else None
-        roles = self._by_role(entry) if pending and entry.together and entry.together.by_role else None
+        together = entry.together if pending else None
+        joint = self._beside(entry, together.beside | {"nic"}) if together else None
+        roles = self._beside(entry, together.beside) if together and together.by_role else None
         return recommendation_document(
             entry,
             candidates=candidates,
@@ -314,9 +304,12 @@ def _ran(entry: Entry, switch: str) -> Watermark:
     return entry.ran.get(switch, entry.incumbent)
 
 
-def _together_text(watermark: Watermark, connectx: Mapping[str, int]) -> str:
+def _together_text(
+    watermark: Watermark, connectx: Mapping[str, int], by_role: Mapping[str, Watermark]
+) -> str:
+    marks = str(RoleWatermarks.of(watermark, by_role)) if by_role else watermark_text(watermark)
     values = ", ".join(f"{name} {value}" for name, value in connectx.items())
-    return f"{watermark_text(watermark)} with {values}"
+    return f"{marks} with {values}" if values else marks
 
 
 def _names(if_match: str, tag: str) -> bool:

@@ -399,6 +399,11 @@ class _Search:
         incumbent = self._runs.incumbent
         mark_first = replace(incumbent, watermark=pick.watermark)
         others_first = replace(pick, watermark=incumbent.watermark)
+        if pick.senders != incumbent.senders:  # switches are set with their roles, NICs before or after them
+            mark_first, others_first = (
+                replace(pick, senders=incumbent.senders),
+                replace(incumbent, senders=pick.senders),
+            )
         two = incumbent not in (mark_first, others_first)
         changes = tuple(
             _change(part, self._runs.incumbent, pick, share)

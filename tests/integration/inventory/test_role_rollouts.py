@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from cli.answers import RecommendationAnswer
+from nics.parameters import DEFAULTS
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of, mark_of
 from tests.counterparts.switches.http_switch import named_credentials
 from tests.integration.service import SMALL, Running, Wanted, manual, report, running
+from tests.unit.nics.sshd import Sshd, find
+from tests.unit.nics.sysfs import Sysfs
 from tests.unit.service.rollouts.world import PATIENCE_S
 from tests.unit.twin.analytic_engine import AnalyticEngine
+from tests.unit.twin.search.test_co_tuning import HERE as ENGINES
 from tests.unit.twin.search.test_co_tuning import SendersMatter
 from twin.prediction import Prediction
 from twin.scenario import Scenario
@@ -38,6 +44,8 @@ TOPOLOGY: dict[str, Any] = {
     ],
 }
 WITH_ROLES = {"parts": ["watermark", "roles"]}
+BOTH = {"parts": ["watermark", "nic", "roles"]}
+SLOW_CUTS = {**DEFAULTS, "rate_reduce_monitor_period": 50, "min_time_between_cnps": 50}
 
 
 class SlowPortsWantLess(AnalyticEngine):
@@ -123,19 +131,25 @@ def starting(switch: EosSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     inventory = tmp_path / "inventory.yaml"
 
     @asynccontextmanager
-    async def start(*, push: bool = True, **device: Any) -> AsyncIterator[Here]:
+    async def start(
+        *, push: bool = True, hosts: Mapping[str, Any] | None = None, **device: Any
+    ) -> AsyncIterator[Here]:
+        """With ``hosts`` NICs are tuned too."""
         leaf = {"platform": "eos", "address": switch.url, "ports": ["Ethernet?/1"], "timeout_s": 60} | secrets
-        inventory.write_text(yaml.safe_dump({"switches": {"leaf1": leaf | device}}), "utf-8")
+        document = {"switches": {"leaf1": leaf | device}, "hosts": dict(hosts or {})}
+        inventory.write_text(yaml.safe_dump(document), "utf-8")
         settings = manual(
-            push={"inventory": str(inventory), "enabled": push, "read_every_s": 3_600},
+            push={"inventory": str(inventory), "enabled": push, "nics": push, "read_every_s": 3_600},
+            telemetry={"nics": {"every_s": 3_600}},
             storage={"url": f"sqlite:///{tmp_path / 'here.db'}"},
             tuning={"enabled": False, "residual_limit": 1e9, "cool_down_s": 0},
             rollout={"soak_s": 0, "batch_soak_s": 0},
             alarms={"every_s": 3_600},
         )
-        search = replace(
-            SMALL, engine=f"{__name__}:SlowPortsWantLess", what=("watermark", "roles"), margin=0.0
-        )
+        engine, what = f"{__name__}:SlowPortsWantLess", ("watermark", "roles")
+        if hosts:
+            engine, what = f"{ENGINES}:BothMatter", ("watermark", "roles", "nic")
+        search = replace(SMALL, engine=engine, what=what, margin=0.0)
         async with running(Wanted(settings=settings, search=search)) as run:
             await run.client.put("/v1/topology", json=TOPOLOGY)
             await run.post_reports(list(reports()))
@@ -264,8 +278,8 @@ async def test_values_that_a_later_round_changed_are_not_set(starting: Starting)
         path = f"/v1/recommendations/{found['id']}/approve"
         refused = await here.post(path, {**WITH_ROLES, "together": told}, 409)
         assert "a later round behind it found" in refused["detail"]
-        refused = await here.post(path, {"parts": ["watermark", "roles", "nic"]}, 422)
-        assert "port roles and NICs are not set together" in refused["detail"]
+        refused = await here.post(path, {"parts": ["watermark", "roles", "nic"]}, 409)
+        assert "its joint change leaves NICs as they are" in refused["detail"]
 
 
 async def test_a_platform_with_one_watermark_for_all_ports_refuses_before_anything_is_set(
@@ -280,6 +294,74 @@ async def test_a_platform_with_one_watermark_for_all_ports_refuses_before_anythi
         assert said in refused["detail"]
     switch.unexpected.clear()  # what was asked of a switch of that platform
     assert switch.running == before
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, Any], list[Sysfs]]]:
+    """Two hosts of the inventory that run the driver's defaults, over one sshd, and their files."""
+    program = find()
+    if program is None:
+        pytest.skip("sshd is missing: run scripts/system-packages sshd")
+    server = Sshd(program, ("127.0.0.1", "127.0.0.2"))
+    monkeypatch.setenv("TEST_HOST_USER", server.user)
+    hosts, files = {}, []
+    for name, address in zip(("gpu1", "gpu2"), server.addresses, strict=True):
+        files.append(Sysfs(server.folder / name))
+        files[-1].add("ens1", values=SLOW_CUTS)
+        hosts[name] = {
+            "platform": "connectx",
+            "address": address,
+            "port": server.port,
+            "username": {"env": "TEST_HOST_USER"},
+            "key_file": str(server.key_file),
+            "known_hosts": str(server.known_hosts),
+            "timeout_s": 60,
+            "sysfs": str(files[-1].folder),
+        }
+    server.give_to_account(server.folder)
+    yield hosts, files
+    server.close()
+
+
+async def test_ports_by_role_and_nics_are_set_as_one_and_undone(
+    starting: Starting, switch: EosSwitch, gpus: tuple[dict[str, Any], list[Sysfs]]
+) -> None:
+    before, (hosts, files) = deepcopy(switch.running), gpus
+    async with starting(hosts=hosts) as here:
+        for name in hosts:
+            await here.run.service.nics.read(name)
+        found = await here.tuned()
+        joint, path = found["co_tuning"], f"/v1/recommendations/{found['id']}/approve"
+        (slow,) = joint["by_role"]
+        cut = joint["connectx"]["rate_reduce_monitor_period"]
+        assert (slow["role"], found["nics_refused"], found["roles_refused"]) == (SLOW, None, None)
+        told = msgspec.convert(found, RecommendationAnswer)
+        assert told.settable is not None
+        assert told.settable.beside == ["nic", "roles"]
+        assert msgspec.structs.replace(told, roles_refused="They are guessed").settable is None
+        for one, says in (("nic", "thresholds by port role too"), ("roles", "values of NICs too")):
+            refused = await here.post(path, {"parts": ["watermark", one]}, 409)
+            assert f"its joint change has {says}, which were predicted with it" in refused["detail"]
+        mark = {key: slow[key] for key in joint["watermark"]}
+        shown = {"watermark": joint["watermark"], "connectx": joint["connectx"], "by_role": {SLOW: mark}}
+        other = {**shown, "connectx": {"rpg_ai_rate": 7}}
+        refused = await here.post(path, {**BOTH, "together": other}, 409)
+        assert "a later round behind it found" in refused["detail"]
+        decided = await here.post(path, {**BOTH, "together": shown})
+        assert decided["sets"] == ["watermark", "nic", "roles"]
+        rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+        assert (rollout["phase"], rollout["why"]) == ("done", None)
+        assert rollout["stages"] == [["leaf1"], ["gpu1", "gpu2"]]  # switches gain more alone than NICs do
+        assert joint["watermark_first"] > joint["others_first"]
+        runs = here.runs()
+        assert runs["Ethernet1/1"].kmin_bytes == joint["watermark"]["kmin_bytes"]
+        assert runs["Ethernet3/1"].kmin_bytes == slow["kmin_bytes"]
+        assert [one.value("ens1", "rate_reduce_monitor_period") for one in files] == [cut, cut]
+        audit = (await here.get("/v1/audit"))["entries"][0]
+        assert (audit["after"]["nics"], list(audit["after"]["by_role"])) == (joint["connectx"], [SLOW])
+        assert (await here.rolled_back(decided["rollout"]))["phase"] == "rolled_back"
+        assert switch.running == before
+        assert [one.value("ens1", "rate_reduce_monitor_period") for one in files] == [50, 50]
 
 
 async def test_roles_of_a_topology_that_was_discovered_are_not_set(starting: Starting) -> None:

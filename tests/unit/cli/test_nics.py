@@ -143,12 +143,28 @@ def test_a_driver_too_old_is_told(commands: Commands, sshd: Sshd) -> None:
     assert "no file of dce_tcp_g" in out
 
 
+def test_what_the_twin_makes_nothing_of_is_told_once(commands: Commands, sshd: Sshd) -> None:
+    sysfs = Sysfs(sshd.folder / "broadcom")
+    for nic, pci, rate in (("ens1", "0000:3b:00.0", 4), ("ens2", "0000:3c:00.0", 9)):
+        sysfs.add(nic, driver="bnxt_en")
+        values = sysfs.folder / "kernel" / "debug" / "bnxt_re" / pci / "cc_config"
+        values.mkdir(parents=True)
+        (values / "init_cr").write_text(f"{rate}\n")
+    here = gpu1(sshd) | {"platform": "broadcom", "sysfs": str(sysfs.folder)}
+    sshd.give_to_account(sysfs.folder)
+    commands.hosts(gpu1=here)
+    code, out, err = commands("nics", "--inventory", commands.path)
+    assert (code, err) == (0, "")
+    assert out.count("Broadcom's congestion control is not DCQCN") == 1
+    assert "≠ gpu1/ens2 runs init_cr 9 (most 4)" in out
+
+
 def test_an_entry_that_cannot_be_used_is_bad_input(commands: Commands) -> None:
     commands.hosts(gpu1={"platform": "connectx"}, gpu2={"platform": "bnxt"})
     code, _, err = commands("nics", "--inventory", commands.path)
     assert code == 2
     assert "host 'gpu1' (connectx): a host is found by its address" in err
-    assert "known platforms of NICs are connectx" in err
+    assert "known platforms of NICs are broadcom, connectx" in err
 
 
 def test_an_inventory_without_hosts_is_bad_input(commands: Commands) -> None:

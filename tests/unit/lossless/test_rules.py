@@ -164,6 +164,15 @@ def test_nics_of_a_class_that_differ() -> None:
     assert check(fabric(hosts=hosts, classes={"h1": "storage"})).faults == ()
 
 
+def test_nics_of_another_make_are_compared_by_their_drivers_names() -> None:
+    nics = [
+        replace(NIC, driver="bnxt_en", values={"init_cr": value, "cnp_dscp": 48}) for value in (200, 200, 9)
+    ]
+    hosts = {f"h{number}": Reading(f"h{number}", 0, (one,)) for number, one in enumerate(nics)}
+    found = the_fault(fabric(hosts=hosts, classes=dict.fromkeys(hosts, "thor2")))
+    assert found.found == "it runs other values than most NICs of class thor2: init_cr 9 (most 200)"
+
+
 def test_ports_with_the_same_fault_share_it() -> None:
     changed = {(name, port): replace(PORT, watermarks={3: None}) for name, port in fabric().ports}
     found = check(fabric(changed)).faults

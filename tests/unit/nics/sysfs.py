@@ -1,4 +1,4 @@
-"""The kernel's files of ConnectX NICs as a tree of plain files: sysfs of MLNX_OFED, or debugfs upstream."""
+"""The kernel's files of NICs as a tree of plain files: sysfs of MLNX_OFED, or debugfs upstream."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ class Sysfs:
         debugfs: bool = False,
         driver: str = "mlx5_core",
         rate_mbit: int = 100_000,
+        rdma: str = "mlx5_",
+        counted: Values = COUNTED,
     ) -> None:
         number = len(list((self.folder / "class" / "infiniband").iterdir()))
-        rdma, pci = f"mlx5_{number}", f"0000:{0x3B + number:02x}:00.0"
+        rdma, pci = f"{rdma}{number}", f"0000:{0x3B + number:02x}:00.0"
         device = self.folder / "devices" / pci
         net = device / "net" / nic
         net.mkdir(parents=True)
@@ -45,7 +47,7 @@ class Sysfs:
         ib = device / "infiniband" / rdma
         counters = ib / "ports" / "1" / "hw_counters"
         counters.mkdir(parents=True)
-        for name, value in {**COUNTED, "lifespan": 10}.items():
+        for name, value in {**counted, "lifespan": 10}.items():
             (counters / name).write_text(f"{value}\n")
         (ib / "device").symlink_to(device)
         (self.folder / "class" / "infiniband" / rdma).symlink_to(ib)

@@ -135,6 +135,6 @@ def test_the_check_finds_every_problem_without_asking_a_host(
         "host 'gpu1' (connectx at 10.1.0.1) username: there is nothing in $HOST_USER",
         "host 'gpu2' (connectx at 10.1.0.1) known_hosts: received /etc/ssh/known",
         "host 'gpu2' (connectx at 10.1.0.1) password: received file",
-        "host 'gpu3' platform: received 'bnxt'; known platforms of NICs are connectx",
+        "host 'gpu3' platform: received 'bnxt'; known platforms of NICs are broadcom, connectx",
     ):
         assert any(says in problem for problem in problems), says

@@ -157,8 +157,9 @@ export interface Recommendation {
   caution: string | null;
   support?: Support | null;
   rollout: string | null;
-  sets?: string[]; // watermark, and nic where that was approved too
+  sets?: string[]; // watermark, and nic and roles where these were approved too
   nics_refused?: string | null;
+  roles_refused?: string | null;
   pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
 }
 
@@ -169,6 +170,7 @@ export interface CoTuning {
   sentence: string;
   watermark: Watermark;
   changes: { name: string; kind: "watermark" | "roles" | "nic"; unit: string; before: Figure; after: Figure; share: Figure }[];
+  by_role?: (Watermark & { role: string })[]; // roles whose ports get another watermark
   connectx: Record<string, number>;
   gain: Figure;
   gain_error: Figure;
@@ -508,7 +510,7 @@ export interface RolloutEvent {
 // As looks ask for it of a list: hundreds of switches are counted, not told one by one.
 export interface ListedRollout {
   id: string;
-  recommendation: string;
+  recommendation: string; // empty of a change of the ECMP hash
   phase: Phase;
   ended: boolean;
   why: string | null;

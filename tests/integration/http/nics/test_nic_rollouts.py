@@ -317,7 +317,7 @@ async def test_one_pending_expires_once_nics_run_something_else(cluster: Cluster
         ({"recommended": False}, "its joint change is not sure enough to recommend"),
         (
             {"by_role": {"leaf-host-100G": Watermark(20_000, 80_000, 0.1)}},
-            "its joint change has thresholds by port role too, which are not set together with NICs",
+            "its joint change has thresholds by port role too, which were predicted with it",
         ),
         ({"connectx": {}}, "its joint change leaves NICs as they are"),
     ],
@@ -330,7 +330,9 @@ async def test_a_change_that_cannot_be_set_is_refused(
         here.changed(found["id"], **change)
         problem = await here.post(f"{path}/approve", WITH_NICS, status=409)
         assert problem["rule"] == says
-        assert (await here.get(path))["nics_refused"].startswith(says)
+        # Whether both can be set is another question: this switch gives all ports one watermark.
+        shown = "one watermark for all ports" if "by_role" in change else says
+        assert shown in (await here.get(path))["nics_refused"]
         assert cluster.runs() == [50] * 4
 
 

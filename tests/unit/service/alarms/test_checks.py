@@ -253,7 +253,7 @@ async def test_nics_that_are_at_odds_are_told_until_they_agree() -> None:
     world = World(nics=hosts.polling)
     checks = world.checks()
     await hosts.read()
-    assert await found(checks, "senders") == {"NICs": 1, "NICs and settings": 1}
+    assert await found(checks, "senders") == {"NICs": 1, "NICs and settings": 1, "NICs and CNPs": 0}
     assert await found(checks, "nic_source") == {"b": 1}
     world.rolling = "a rollout that has set some of them"
     assert await found(checks, "senders") == {}
@@ -262,7 +262,7 @@ async def test_nics_that_are_at_odds_are_told_until_they_agree() -> None:
         hosts.adapters[name].now = reading(name)
     await hosts.read()
     assert await found(checks, "nic_source") == {"b": 0}
-    assert await found(checks, "senders") == {"NICs": 0, "NICs and settings": 1}
+    assert await found(checks, "senders") == {"NICs": 0, "NICs and settings": 1, "NICs and CNPs": 0}
     await hosts.polling.stop()
 
 

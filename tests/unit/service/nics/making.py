@@ -8,6 +8,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from nics.base import (
+    Capabilities,
     NicAdapter,
     NicReading,
     NicValues,
@@ -51,15 +52,19 @@ def reading(host: str, *nics: NicReading) -> Reading:
 
 class Answering:
     """A host's adapter: answers with ``now``, which may be an error. ``meets`` is what a call of a step
-    meets, in turn; ``calls`` are the steps.
+    meets, in turn; ``calls`` are the steps; its platform ``writes`` NICs.
     """
 
     def __init__(self, host: str) -> None:
         self.host = host
+        self.writes = True
         self.now: Reading | Exception = reading(host)
         self.closed = False
         self.calls: list[str] = []
         self.meets: dict[str, list[Exception]] = {}
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(kind="connectx", writes=self.writes)
 
     @property
     def runs(self) -> Values:

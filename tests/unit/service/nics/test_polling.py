@@ -151,3 +151,40 @@ async def test_none_is_read_where_polling_is_off() -> None:
     assert not hosts.polling.polls
     assert hosts.polling.asked(ask(0.1)) == ask(0.1)
     await hosts.polling.stop()
+
+
+async def test_a_host_whose_platform_only_reads_is_not_set() -> None:
+    hosts = Hosts("a", "b")
+    hosts.adapters["b"].writes = False
+    await hosts.read()
+    assert [name for name in "ab" if hosts.polling.settable(name)] == ["a"]
+    await hosts.polling.stop()
+
+
+async def test_a_nic_that_acts_on_no_cnp_is_told_until_it_acts_on_one() -> None:
+    hosts = Hosts("a", "b")
+    told = []
+    for ignored, handled in ((5_000, 7), (5_099, 7), (5_400, 7), (5_400, 7), (0, 0), (400, 1), (9_000, 2)):
+        counters = {"rp_cnp_ignored": ignored, "rp_cnp_handled": handled}
+        hosts.adapters["b"].now = reading("b", nic(counters=counters))
+        await hosts.read()
+        told.append(dict(hosts.polling.contradictions())["NICs and CNPs"])
+    sentence = (
+        "b/ens1 (301 CNPs) ignored every CNP between two readings: turn DCQCN on there, or say sender in the "
+        "inventory"
+    )
+    # What was counted before the first reading says nothing, nor do 99, none, and counters that began anew.
+    assert told == [None, None, sentence, sentence, sentence, None, None]
+    await hosts.polling.stop()
+
+
+async def test_recommendations_say_which_nics_act_on_no_cnp() -> None:
+    hosts = Hosts("a")
+    for ignored in (0, 500):
+        counters = {"rp_cnp_ignored": ignored, "rp_cnp_handled": 0}
+        hosts.adapters["a"].now = reading("a", nic(counters=counters))
+        await hosts.read()
+    assert hosts.polling.asked(ask(0.1)).notes == (
+        "a/ens1 (500 CNPs) ignored every CNP between two readings; the twin takes them to run DCQCN.",
+    )
+    await hosts.polling.stop()

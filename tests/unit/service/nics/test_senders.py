@@ -37,7 +37,7 @@ def test_half_of_the_hosts_stand_for_all_and_fewer_do_not() -> None:
     half = senders_of(hosts, {"a": reading("a"), "c": reading("c")}, PAPER, said=False)
     assert half.params == VENDOR
     assert half.notes == (
-        "NICs of 2 of 4 hosts were not read; the twin takes them to run what the others do.",
+        "DCQCN of the NICs of 2 of 4 hosts is not known; the twin takes them to run what the others do.",
     )
 
 

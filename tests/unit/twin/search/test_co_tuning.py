@@ -26,6 +26,7 @@ from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
 HERE = "tests.unit.twin.search.test_co_tuning"
 BEST_CUT_S = 10e-6
+SLOW = "leaf-host-25G"
 
 
 class SendersMatter(AnalyticEngine):
@@ -66,9 +67,20 @@ class RolesMatter(AnalyticEngine):
 
     def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
         def of_hosts(setting: Setting) -> Watermark:
-            return dict(setting.exceptions).get("leaf-host-25G", setting.usual)
+            return dict(setting.exceptions).get(SLOW, setting.usual)
 
         return [self.one(scenario, of_hosts(one), seed) for one in watermarks]
+
+
+class BothMatter(SendersMatter):
+    """As ``SendersMatter``, and the slower, the further ports of 25 Gbit/s are from 2 MB."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        of_slow = [dict(one.exceptions).get(SLOW, one.usual) for one in watermarks]
+        return [
+            self.slower(found, 1.0 + 0.1 * abs(math.log(mark.kmin_bytes / 2e6)))
+            for mark, found in zip(of_slow, super().predict(scenario, watermarks, seed=seed), strict=True)
+        ]
 
 
 def together(engine: str, what: tuple[str, ...] = ("watermark", "nic"), **more: Any) -> CoTuning | None:
@@ -207,6 +219,21 @@ def test_ports_of_another_rate_get_thresholds_of_their_own() -> None:
     answer = found("RolesMatter", what=("watermark", "roles"), problem=asked)
     assert {one.name for one in answer.sensitivities} == {"Kmin leaf-host-25G", "Kmin leaf-host-100G"}
     assert answer.senders == PAPER
+
+
+def test_roles_and_nics_are_predicted_together_and_each_has_its_share() -> None:
+    asked = TuningProblem(scenario=mixed_rates(), incumbent=INCUMBENT, base=INCUMBENT, dominant_class="mouse")
+    answer = found("BothMatter", what=("watermark", "roles", "nic"), problem=asked)
+    of = {one.name: one.share for one in answer.changes}
+    assert {"cut interval", f"Kmin {SLOW}"} <= of.keys()
+    assert all(of[name] > 0.1 for name in ("cut interval", f"Kmin {SLOW}"))
+    assert sum(of.values()) == pytest.approx(answer.gain, abs=0.03)
+    assert answer.recommended
+    # On the way there switches have all of theirs, ports by role too, and NICs nothing, or the reverse.
+    assert answer.watermark_first is not None
+    assert answer.others_first is not None
+    assert answer.others_first.gain == pytest.approx(of["cut interval"], abs=0.03)
+    assert answer.watermark_first.gain == pytest.approx(answer.gain - of["cut interval"], abs=0.03)
 
 
 def test_a_fabric_of_one_role_has_no_roles_to_tune() -> None:

@@ -27,12 +27,16 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
   const over = of.status === "expired";
   const was = wasOf(of);
   const joint = of.co_tuning?.recommended && Object.keys(of.co_tuning.connectx).length > 0 ? of.co_tuning : null;
+  const refused = of.nics_refused ?? (joint && roles(joint).length > 0 ? of.roles_refused : null);
   const decide = async (what: "approve" | "reject", together: CoTuning | null = null) => {
     const over = () => overtaken(of.id, what, latest(looks.currentRecommendation));
     const yes = await confirmed({ ...(what === "approve" ? approving(of, switches, together) : REJECTING), over });
     if (!yes) return;
     work(true);
-    const withNics = together && { parts: ["watermark", "nic"], together: { watermark: marks(together.watermark), connectx: together.connectx } };
+    const withNics = together && {
+      parts: ["watermark", "nic", ...(roles(together).length > 0 ? ["roles"] : [])],
+      together: { watermark: marks(together.watermark), connectx: together.connectx, by_role: Object.fromEntries(roles(together).map((one) => [one.role, marks(one)])) },
+    };
     const body = what === "approve" ? { body: { incumbent: marks(of.incumbent), ...withNics } } : {};
     const done = await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`, { method: "POST", ...body });
     work(false);
@@ -51,8 +55,8 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
           <div class="row" id="actions">
             {(of.changes || over) && <ActButton id="approve" class="primary" disabled={busy || over || blocked.length > 0} onClick={() => decide("approve")}>Approve</ActButton>}
             {joint && of.status === "pending" && (
-              <ActButton id="approve-with-nics" class={of.changes ? "" : "primary"} disabled={busy || blocked.length > 0 || !!of.nics_refused} onClick={() => decide("approve", joint)}>
-                Approve with NICs
+              <ActButton id="approve-with-nics" class={of.changes ? "" : "primary"} disabled={busy || blocked.length > 0 || !!refused} onClick={() => decide("approve", joint)}>
+                Approve with {beside(joint)}
               </ActButton>
             )}
             <ActButton id="reject" says disabled={busy || over} onClick={() => decide("reject")}>Reject</ActButton>
@@ -61,7 +65,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
         {joint && of.status === "pending" && (
           <div id="with-nics">
             <Sentence>{joint.sentence}</Sentence>
-            <p class="quiet">With NICs sets {spelled(joint.watermark)}, and on every host {values(joint)}.{of.nics_refused ? ` Not now: ${of.nics_refused}.` : ""}</p>
+            <p class="quiet">With {beside(joint)} sets {spelled(joint.watermark)}{byRole(joint)}; on every host {values(joint)}.{refused ? ` Not now: ${refused}.` : ""}</p>
           </div>
         )}
         {of.status === "pending" && of.changes && <Planned of={of} switches={switches} />}
@@ -76,6 +80,9 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
 }
 
 const marks = ({ kmin_bytes, kmax_bytes, pmax }: Watermark) => ({ kmin_bytes, kmax_bytes, pmax });
+const roles = ({ by_role }: CoTuning) => by_role ?? [];
+const beside = (joint: CoTuning): string => (roles(joint).length > 0 ? "NICs and roles" : "NICs");
+const byRole = (joint: CoTuning): string => roles(joint).map((one) => `; on ports of ${one.role} ${spelled(one)}`).join("");
 const values = ({ connectx }: CoTuning): string => Object.entries(connectx).map(([name, value]) => `${name} ${value}`).join(", ");
 
 // What an approval would change, switch by switch.
@@ -125,10 +132,10 @@ function approving(of: Recommendation, switches: readonly SwitchState[], togethe
   const number = `${together ? "NICs of all hosts and " : ""}${several(of.switches.length, "switch", "switches")}`;
   const wanted = together?.watermark ?? of.staged ?? of.recommendation;
   return {
-    title: together ? "Approve with NICs and roll out?" : "Approve and roll out?",
+    title: together ? `Approve with ${beside(together)}, and roll out?` : "Approve and roll out?",
     text:
       `${dry ? `A dry run on ${number}: nothing is written. It shows what ` : `${number}, a canary first, `}` +
-      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `, NICs to ${values(together)}` : ""}` +
+      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `${byRole(together)}; NICs to ${values(together)}` : ""}` +
       `${dry ? "." : ", read back and watched; it is rolled back if a guard is breached (pauses, drops, queue, throughput)."}`,
     facts: together ? [together.sentence] : predicted(of),
     names: [...of.switches].sort(natural).map((name) => {

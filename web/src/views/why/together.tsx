@@ -45,7 +45,7 @@ export function TogetherPanel({ of: round }: { of: Recommendation }) {
         />
       </details>
       <p class="quiet">
-        An approval sets the watermark recommended alone; approved with NICs it sets these values on all hosts, and this watermark. Approved by role (ecntwin approve --with-roles) it sets ports of each role, and this watermark on the others.
+        An approval sets the watermark recommended alone; approved with NICs it sets these values on all hosts, and this watermark. Approved by role (ecntwin approve --with-roles) it sets ports of each role, and this watermark on the others. A change of both is approved as one.
       </p>
     </Panel>
   );
