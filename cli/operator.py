@@ -76,6 +76,10 @@ def status(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
 
 def flows(
     flow_class: Annotated[FlowClassName | None, unset("--class", help="Only this class.")] = None,
+    switch: Annotated[
+        str | None, unset("--switch", help="Only those through a queue of this switch.")
+    ] = None,
+    host: Annotated[str | None, unset("--host", help="Only those from or to this host.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, most bytes first.")] = 20,
     url: Url = SERVICE,
     ca: Ca = None,
@@ -84,7 +88,8 @@ def flows(
     """List the flows of the last window, most bytes first."""
     from cli.status import flows as run
 
-    run(url, None if flow_class is None else flow_class.value, limit, as_json=as_json)
+    chosen = None if flow_class is None else flow_class.value
+    run(url, chosen, switch, host, limit, as_json=as_json)
 
 
 def forecast(

@@ -421,10 +421,12 @@ def _rollout(found: RolloutsAnswer) -> Text:
     return line.append(f"\n{last.why}") if last.why else line
 
 
-def flows(url: str, flow_class: str | None, limit: int, *, as_json: bool) -> None:
+def flows(
+    url: str, flow_class: str | None, switch: str | None, host: str | None, limit: int, *, as_json: bool
+) -> None:
+    asked = {"class": flow_class, "switch": switch, "host": host}
     query: dict[str, str | int] = {"limit": limit}
-    if flow_class is not None:
-        query["class"] = flow_class
+    query |= {name: given for name, given in asked.items() if given is not None}
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/flows", query)
     show(

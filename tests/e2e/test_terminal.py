@@ -164,6 +164,10 @@ def test_what_the_network_does_is_shown(loop: Loop, terminal: Terminal) -> None:
     assert " → ".join(first["path"]) in line
     mice = terminal.json("flows", "--class", "mouse")["flows"]
     assert {one["flow_class"] for one in mice} == {"mouse"}
+    here = terminal.json("flows", "--host", first["src_host"], "--switch", "spine1")["flows"]
+    assert here
+    assert all(first["src_host"] in (one["src_host"], one["dst_host"]) for one in here)
+    assert all(any(hop.startswith("spine1") for hop in one["path"]) for one in here)
     assert "is not one of" in terminal.refused("flows", "--class", "mice")
 
     assert "alarms" in terminal.json("alarms", "--all")
