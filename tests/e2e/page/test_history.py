@@ -20,6 +20,9 @@ pytestmark = pytest.mark.e2e
 QUICK = SETTINGS | {
     "ECNTWIN_SEARCH__CANDIDATES": "8",
     "ECNTWIN_SEARCH__NARROWED": "0",
+    # Nothing waits for a longer step to end.
+    "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
+    "ECNTWIN_STORAGE__HISTORY_COARSER": "{}",
 }
 ROUNDS = 3
 
