@@ -269,6 +269,7 @@ class HashAnswer(msgspec.Struct, frozen=True):
     choices: list[str]
     fields: list[str] | None
     fixed: str | None = None
+    notes: list[str] = []
 
 
 class RolloutEventAnswer(msgspec.Struct, frozen=True):

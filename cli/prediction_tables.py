@@ -19,6 +19,7 @@ from cli.output import (
     watermark_cells,
     watermark_text,
 )
+from nics.parameters import values_text
 from service.documents.base import list_text
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text, setting_text
 
@@ -174,7 +175,7 @@ def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[RenderableType]
             table.add_row(one.name, before, Text(after, style="bold"), _shown(one.share, _gain))
         yield unwrapped(table)
     if found.connectx:
-        yield Text(f"On ConnectX: {', '.join(f'{name} {value}' for name, value in found.connectx.items())}.")
+        yield Text(f"On ConnectX: {values_text(found.connectx)}.")
     table = headed_table("Each value alone, over its range", "", "now", "best", "gain", "worst")
     for value in found.sensitivities:
         cells = (setting_text(value.before, value.unit), setting_text(value.best, value.unit))

@@ -49,6 +49,7 @@ from cli.prediction_tables import (
     path_tables,
 )
 from cli.rollouts import follow, outcome_text
+from nics.parameters import values_text
 from service.documents.base import list_text
 from settings.errors import RefusedError
 from twin.units import change_text, duration_text, gain_text
@@ -300,9 +301,8 @@ def _show_change(
         screen.print(Text(found.why))
         screen.print(Text(_worth(found)))
     else:
-        values = ", ".join(f"{name} {value}" for name, value in joint.connectx.items())
-        if values:
-            screen.print(Text(f"On the NICs of every host: {values}.", "bold"))
+        if joint.connectx:
+            screen.print(Text(f"On the NICs of every host: {values_text(joint.connectx)}.", "bold"))
         for one in joint.by_role:
             screen.print(Text(f"On ports of role {one.role}: {watermark_text(one)}.", "bold"))
         screen.print(Text(joint.sentence))

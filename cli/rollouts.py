@@ -263,10 +263,8 @@ def rehash(url: str, switch: str, value: str | None, *, yes: bool, wait: bool, a
             show(now, HashAnswer, lambda found, wide: hash_lines(switch, found), as_json=as_json)
             return
         if not yes:
-            confirm(
-                f"Set {found.setting} of {switch} from {found.value or 'its own'} to {value}? "
-                "That moves every flow with a choice of ports there."
-            )
+            brings = "; ".join(("it moves every flow with a choice of ports there", *found.notes))
+            confirm(f"Set {found.setting} of {switch} from {found.value or 'its own'} to {value} ({brings})?")
         answer = service.post(path, {"value": value})
         rollout = answer.read(RolloutAnswer).id
         lines = None if as_json else console(wide=True)
@@ -294,6 +292,8 @@ def hash_lines(switch: str, found: HashAnswer) -> Iterator[RenderableType]:
         lines.add_row("cannot be set", found.fixed)
     if found.fields is not None:
         lines.add_row("fields", ", ".join(found.fields))
+    for note in found.notes:
+        lines.add_row("note", note)
     yield lines
 
 

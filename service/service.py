@@ -460,7 +460,10 @@ class Service:
 
     async def _poll_switches(self) -> None:
         while True:
-            await self.fleet.refresh_devices()
+            try:
+                await self.fleet.refresh_devices()
+            except Exception:
+                _log.exception("switches could not be read; it is tried again")
             await asyncio.sleep(self.settings.push.read_every_s)
 
     def _switch_read(self, switch: str, before: LastReading, after: LastReading) -> None:

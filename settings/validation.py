@@ -77,6 +77,8 @@ _LONGEST_VALUE = 120
 _WORDS = {
     "a valid dictionary or object to extract fields from": "an object",
     "a valid dictionary": "an object",
+    "Dictionary should": "An object should",
+    " after validation": "",
     "valid tuple": "valid list",
     "timezone info": "a zone, such as Z",
 }

@@ -15,6 +15,11 @@ from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
 from twin.watermark import Watermark
 
 
+def part_id(change_id: str, role: str) -> str:
+    """The id of the part of a change that sets the ports of a role."""
+    return f"{change_id}-{role}"
+
+
 class ByRoleAdapter:
     """``whole`` reads the ports of all roles; ``roles`` are the adapters of each role's ``ports``."""
 
@@ -47,7 +52,7 @@ class ByRoleAdapter:
         """
         parts = []
         for role, adapter in self._roles.items():
-            part = adapter.stage(watermarks[role], f"{change_id}-{role}")
+            part = adapter.stage(watermarks[role], part_id(change_id, role))
             self._check_whole(role, part)
             parts.append(part)
         counted = Counter(part.after for part in parts for _ in part.before)

@@ -89,12 +89,15 @@ class HashDocument(Document):
     """What a person sets; null where the platform's documentation names nothing."""
     fixed: str | None = None
     """Why it cannot be set now, in a sentence; null where it can."""
+    notes: list[str] = Field(default_factory=list)
+    """What setting it brings, beside other paths of flows."""
 
     @classmethod
     def of(cls, reading: HashReading, platform: str) -> Self:
         return cls.from_attributes(
             reading,
             choices=list(reading.choices),
+            notes=list(reading.notes),
             fields=None if reading.fields is None else list(reading.fields),
             by_hand=set_by_hand(platform),
         )

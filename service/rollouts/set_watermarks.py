@@ -9,6 +9,7 @@ import msgspec
 from rollout.plan import RoleTarget
 from rollout.state import Applying, Event, Phase, Progress, RolloutState, ToMember, Undone
 from switches.base import StagedChange
+from switches.by_role import part_id
 from twin.watermark import Watermark
 
 
@@ -72,8 +73,13 @@ class SetWatermarks:
         if one.progress is Progress.SET and state.phase is not Phase.ROLLING_BACK:
             self.put(name, None if roles else one.change.after)
             if roles:
-                held = zip(sorted(roles), one.change.parts, strict=False)
-                self._roles[name] = {role: RoleTarget(roles[role].ports, part.after) for role, part in held}
+                # No part is of a role none of whose ports the inventory has.
+                held = {part.id: part.after for part in one.change.parts}
+                self._roles[name] = {
+                    role: RoleTarget(target.ports, held[part])
+                    for role, target in roles.items()
+                    if (part := part_id(one.change.id, role)) in held
+                }
                 self._half.discard(name)
         elif one.progress is Progress.RESTORED:
             self.put(name, one.change.ran)

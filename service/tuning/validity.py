@@ -100,7 +100,10 @@ class Validity:
 
     async def run_forever(self) -> None:
         while True:
-            self.review()
+            try:
+                self.review()
+            except Exception:
+                _log.exception("pending recommendations could not be reviewed; it is tried again")
             await asyncio.sleep(REVIEW_EVERY_S)
 
     def review(self) -> None:

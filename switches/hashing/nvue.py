@@ -50,6 +50,7 @@ class NvueHash(HashAdapter):
             value=None if seed is None else str(seed),
             read_ns=self._clock_ns(),
             fields=None if fields is None else tuple(name for name, on in fields.items() if on in _ON),
+            notes=self.notes,
         )
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ class HashReading:
     ``setting`` is the platform's name of what hashes flows anew, ``value`` what runs (None: the switch
     chooses one itself), ``choices`` the values there are; none where it is a whole number below ``SEEDS``.
     ``fields``: the header fields that are hashed, by the platform's names; None where it does not tell.
-    ``fixed`` is a sentence on why it cannot be set now; None where it can.
+    ``fixed`` is a sentence on why it cannot be set now; None where it can. ``notes``: what setting it brings.
     """
 
     switch: str
@@ -24,6 +24,7 @@ class HashReading:
     choices: tuple[str, ...] = ()
     fields: tuple[str, ...] | None = None
     fixed: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

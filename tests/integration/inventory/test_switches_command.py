@@ -13,6 +13,7 @@ import pytest
 
 from cli.main import app
 from cli.output import run_to_exit_code
+from switches.hashing.nvue import NvueHash
 from tests.counterparts.switches.http_switch import PASSWORD, USER
 from tests.counterparts.switches.nvue_switch import NvueSwitch
 from tests.counterparts.switches.webhook_switch import NAME, TOKEN, WebhookSwitch
@@ -237,6 +238,7 @@ def test_what_switches_hash_by_is_shown(commands: Commands, monkeypatch: pytest.
             "fields": ["source-ip", "source-port"],
             "by_hand": "nv set system forwarding hash-seed, from 0 to 4294967295, and nv config apply",
             "fixed": None,
+            "notes": list(NvueHash.notes),
         }
         assert spine["hash"] is None
         code, out, err = commands("switches", "--inventory", path)

@@ -491,6 +491,9 @@ def test_what_a_switch_hashes_by_is_shown() -> None:
     seed = {"setting": "hash-seed", "value": None, "choices": [], "fields": None}
     shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, seed))))
     assert "value chosen by the switch values 0 to 4294967295" in shown
+    noted = seed | {"notes": ["traffic may stop for a moment"]}
+    shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, noted))))
+    assert "note traffic may stop for a moment" in shown
     fixed = seed | {"fixed": "the switch cannot choose one"}
     shown = words(drawn(80, *hash_lines("leaf1", answer(HashAnswer, fixed))))
     assert "values – cannot be set the switch cannot choose one" in shown

@@ -13,6 +13,7 @@ from nics.parameters import (
     unmodelled,
     values_changed,
     values_of,
+    values_text,
 )
 from switches.errors import CapabilityError
 from twin.errors import ParameterError
@@ -62,6 +63,12 @@ def test_receivers_tell_as_often_as_senders_are_to_cut() -> None:
     assert values_changed(VENDOR, faster) == {"rate_reduce_monitor_period": 12, "min_time_between_cnps": 12}
     assert params_of({**DEFAULTS, **values_changed(VENDOR, faster)}, "NIC") == faster
     assert values_changed(VENDOR, VENDOR) == {}
+
+
+def test_values_are_written_with_their_units() -> None:
+    values = {"rpg_ai_rate": 5, "dce_tcp_g": 1019, "clamp_tgt_rate": 1, "of_a_later_version": 3}
+    said = "rpg_ai_rate 5 Mbit/s, dce_tcp_g 1019/1024, clamp_tgt_rate 1, of_a_later_version 3"
+    assert values_text(values) == said
 
 
 def test_no_byte_counter_is_0() -> None:

@@ -49,6 +49,10 @@ def refused(tmp_path: Path, text: str) -> SettingsError:
     return caught.value
 
 
+def test_an_inventory_without_switches_is_refused_in_words_of_the_file(tmp_path: Path) -> None:
+    assert "an object should have at least 1 item, not 0" in str(refused(tmp_path, "switches: {}"))
+
+
 def test_what_a_switch_says_beats_its_profile_and_that_the_defaults(tmp_path: Path) -> None:
     found = loaded(tmp_path, WHOLE)
     assert list(found) == ["leaf1", "leaf2", "leaf3"]

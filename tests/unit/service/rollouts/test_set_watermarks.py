@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rollout.machine import advance, begin
 from rollout.plan import Limits, RoleTarget, RolloutPlan
 from rollout.state import Applied, Applying, Approved, Confirmed, Event, Proposed, Staged, Verified
@@ -14,14 +16,16 @@ ROUNDED = Watermark(8, 98, 0.1)
 ROLES = {"leaf-host-100G": RoleTarget(("a", "b"), HOST), "leaf-up-400G": RoleTarget(("c",), UP)}
 
 
-def followed(*, until: type[Event] = Confirmed, by_role: bool = True) -> SetWatermarks:
+def followed(
+    *, until: type[Event] = Confirmed, by_role: bool = True, roles: Mapping[str, RoleTarget] = ROLES
+) -> SetWatermarks:
     """Of a rollout on one switch, up to its first event of that type."""
 
-    def part(after: Watermark, *ports: str) -> StagedChange:
+    def part(role: str, after: Watermark, *ports: str) -> StagedChange:
         queues = tuple(QueueWatermark(port, 3, OLD) for port in ports)
-        return StagedChange(id="r1", switch="leaf1", asked=after, after=after, before=queues, diff="")
+        return StagedChange(id=f"r1-{role}", switch="leaf1", asked=after, after=after, before=queues, diff="")
 
-    parts = (part(HOST, "a", "b"), part(ROUNDED, "c"))
+    parts = (part("leaf-host-100G", HOST, "a", "b"), part("leaf-up-400G", ROUNDED, "c"))
     change = StagedChange(
         id="r1",
         switch="leaf1",
@@ -38,7 +42,7 @@ def followed(*, until: type[Event] = Confirmed, by_role: bool = True) -> SetWate
         stages=(("leaf1",),),
         limits=Limits(soak_s=0, batch_soak_s=0),
         written=("leaf1",),
-        by_role={"leaf1": ROLES} if by_role else {},
+        by_role={"leaf1": roles} if by_role else {},
     )
     found = SetWatermarks()
     state = begin(Proposed(at_s=0.0, plan=plan))
@@ -68,6 +72,11 @@ def test_each_role_should_run_what_the_device_made_of_its_watermark() -> None:
     for found in (followed(), again(followed())):
         assert found.get("leaf1") is None
         assert found.by_role("leaf1") == ROLES | {"leaf-up-400G": RoleTarget(("c",), ROUNDED)}
+
+
+def test_a_role_of_which_no_port_is_in_the_inventory_changes_no_other() -> None:
+    found = followed(roles={"leaf-down-25G": RoleTarget(("z",), OLD)} | ROLES)
+    assert found.by_role("leaf1") == ROLES | {"leaf-up-400G": RoleTarget(("c",), ROUNDED)}
 
 
 def test_half_of_a_change_is_read_by_role_and_expected_to_run_nothing() -> None:
