@@ -11,7 +11,7 @@ import yaml
 from settings.inventory import parse
 from switches.registry import AdapterRegistry
 
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "switches"
+PAGES = Path(__file__).resolve().parents[3] / "docs" / "switches"
 
 
 @pytest.mark.parametrize("platform", ["webhook", "nvue", "eos", "nxos"])
