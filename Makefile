@@ -37,7 +37,7 @@ rivals: .venv/.stamp-run ## five tuners on three scenarios: regret, settling, wh
 rivals-full: .venv/.stamp-run ## all tuners, scenarios and ten seeds: hours; goes on where it stopped
 	@scripts/rivals full
 
-policies: .venv/.stamp-dev ## train the policies of learned senders again (two minutes), beside those kept
+policies: .venv/.stamp-dev ## train the policies of learned senders again (ten minutes), beside those kept
 	@.venv/bin/python -m learn.policies $(ARGS)
 
 serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)

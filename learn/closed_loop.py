@@ -11,8 +11,8 @@ from twin.packet.fabric import Fabric
 from twin.packet.layout import PacketSettings
 from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
+from twin.senders.artefact import Policy
 from twin.senders.dcqcn import PAPER
-from twin.senders.rtt import RttPolicy
 
 SETTLED_S, MEASURED_S = 0.1, 0.04
 _MOST_DECISIONS = 1_000_000
@@ -32,7 +32,7 @@ class Settled:
     jain: float
 
 
-def settled(policy: RttPolicy, flows: int, *, seed: int = 1) -> Settled:
+def settled(policy: Policy, flows: int, *, seed: int = 1) -> Settled:
     """So many flows that never end to one host, each from a host of its own, after ``SETTLED_S``."""
     lesson = Lesson(flows + 1, 1)
     topology = lesson.topology()

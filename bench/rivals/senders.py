@@ -30,9 +30,9 @@ from bench.co_tuning import INCUMBENT, JUDGED_ON, PROBLEMS, TUNED_ON, Problem
 from telemetry.topology import Host, Link, Topology
 from twin.engine import engine
 from twin.jit import kernel
-from twin.packet._policy import multiplier
+from twin.packet._policy import decided
 from twin.packet.fabric import Fabric
-from twin.packet.layout import Floats, State
+from twin.packet.layout import Floats, Params, State
 from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
 from twin.prediction import Prediction
@@ -42,38 +42,53 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.round import tune
 from twin.senders.artefact import known_senders
 from twin.senders.dcqcn import PAPER
-from twin.senders.rtt import RttPolicy, RttSender
+from twin.senders.rtt import DECC_INPUTS, DeccPolicy, Network, RttPolicy, RttSender
 from twin.traffic.base import Traffic
 from twin.units import gain_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers
 
-SENDERS = ("rl-cc", "rl-cc-trees", "rtt-rule", "swift")
+SENDERS = ("rl-cc", "rl-cc-trees", "decc", "decc-trees", "window-line", "rtt-rule", "swift")
 FLOWS = (2, 16, 64)
 SETTLED_S, MEASURED_S = 0.1, 0.04
 KMIN_KB = (5, 10, 20, 30, 40, 60, 80, 100, 120, 150, 200, 300, 400, 800)
 DELAYS_S = (0.0, 1.53e-6, 17e-6, 458e-6)  # DECC's trees, compressed network and network, table 3
 DECISIONS = 1_000_000
+TIMED = 200_000  # decisions
+
+
+def window_line() -> DeccPolicy:
+    """One line on DECC's windows: 2a = tanh(1.3 − RTT ÷ RTT0 − 0.2 · rate ÷ line rate), RTT up to 2 RTT0.
+
+    The best of four that were guessed, by where 2, 16 and 64 equal flows settle.
+    """
+    weights = {"constant": 1.3, "latency": -1.0, "rate": -0.2}
+    row = tuple(weights.get(name, 0.0) for name in DECC_INPUTS)
+    return DeccPolicy(name="window-line", form=Network(((row,),)))
+
+
+KNOWN = {**known_senders(), "window-line": window_line()}
 
 
 def on_all(scenario: Scenario, name: str, *, every: int = 1) -> Scenario:
     """With that sender on every host, or on each second, third, ... one."""
     hosts = [port.node for port in scenario.ports if port.port is None]
-    return replace(scenario, senders=dict.fromkeys(hosts[::every], known_senders()[name]))
+    return replace(scenario, senders=dict.fromkeys(hosts[::every], KNOWN[name]))
 
 
-def traffic(workers: Workers) -> Table:
+def traffic(workers: Workers, duration_s: float | None, *, advice: bool = True) -> Table:
     """Gain over DCQCN under the incumbent, and what it is made of, over draws that chose nothing."""
     table = markdown("traffic", "sender", "gain", "mice p99", "elephants", "goodput", "paused", "p99 queue")
     for problem in PROBLEMS:
         if "nic" not in problem.what:
             continue
-        advised = _advised(problem, workers)
+        if duration_s is not None:
+            problem = replace(problem, duration_s=duration_s)
         fresh = [problem.scenario(seed, "paper") for seed in JUDGED_ON]
-        rows: dict[str, tuple[list[Scenario], Watermark]] = {
-            f"DCQCN, {INCUMBENT}": (fresh, INCUMBENT),
-            f"DCQCN, the twin's {advised}": (fresh, advised),
-        }
+        rows: dict[str, tuple[list[Scenario], Watermark]] = {f"DCQCN, {INCUMBENT}": (fresh, INCUMBENT)}
+        if advice:
+            advised = _advised(problem, workers)
+            rows[f"DCQCN, the twin's {advised}"] = fresh, advised
         rows |= {name: ([on_all(one, name) for one in fresh], INCUMBENT) for name in SENDERS}
         rows["half DCQCN, half rl-cc-trees"] = (
             [on_all(one, "rl-cc-trees", every=2) for one in fresh],
@@ -169,15 +184,15 @@ def equal_flows() -> Table:
     )
     for name in ("dcqcn", *SENDERS):
         for flows in FLOWS:
-            sender = known_senders().get(name)
+            sender = KNOWN.get(name)
             found = settled(flows, {} if sender is None else dict.fromkeys(range(flows), sender), INCUMBENT)
-            decided = len(found.inflation) > 0
+            probed = len(found.inflation) > 0
             table.add_row(
                 name,
                 str(flows),
-                f"{found.inflation.mean():.2f}" if decided else "",
+                f"{found.inflation.mean():.2f}" if probed else "",
                 f"{sender.inflation(flows):.2f}" if isinstance(sender, RttPolicy) else "",
-                f"{np.quantile(found.inflation, 0.99):.2f}" if decided else "",
+                f"{np.quantile(found.inflation, 0.99):.2f}" if probed else "",
                 f"{found.utilisation:.1%}",
                 f"{found.jain:.4f}",
                 f"{found.queue_mean_bytes / 1e3:.0f} KB",
@@ -188,7 +203,7 @@ def equal_flows() -> Table:
 
 def shares_of_dcqcn(name: str, flows: int) -> list[float]:
     """What the half of the flows that runs DCQCN gets beside that sender, by Kmin; 1 is its fair share."""
-    sender, half = known_senders()[name], flows // 2
+    sender, half = KNOWN[name], flows // 2
     found = []
     for kmin_kb in KMIN_KB:
         mark = Watermark(kmin_kb * 1_000, 4_000 * kmin_kb, 0.2)
@@ -205,7 +220,7 @@ def mixed(plot: Path | None) -> Table:
     for name in ("rl-cc-trees", "swift"):
         for flows in (2, 16):
             shares = curves[name, flows] = shares_of_dcqcn(name, flows)
-            alone = settled(flows, dict.fromkeys(range(flows), known_senders()[name]), INCUMBENT)
+            alone = settled(flows, dict.fromkeys(range(flows), KNOWN[name]), INCUMBENT)
             held = f"{alone.queue_mean_bytes / 1e3:.0f} KB (p99 {alone.queue_p99_bytes / 1e3:.0f})"
             table.add_row(name, str(flows), held, *(f"{share:.2f}" for share in shares))
     if plot is not None:
@@ -239,21 +254,24 @@ def _draw(curves: Mapping[tuple[str, int], Sequence[float]], into: Path) -> None
 
 
 @kernel
-def _decide(state: State, times: int) -> float:
-    """As many decisions of flow 0, on round trips between RTT0 and twice that."""
+def _decide(state: State, params: Params, times: int) -> float:
+    """As many decisions of flow 0, on round trips from RTT0 to twice that, of 50 packets each."""
     flow, mine = state.flows[0], state.learners[0]
     policy = state.policies[state.ports[flow.nic].policy]
     total = 0.0
     for k in range(times):
-        total += multiplier(state, policy, flow, mine, mine.rtt0 * (1.0 + (k & 1023) / 1024.0), 0.0)
+        rtt = mine.rtt0 * (1.0 + (k & 1023) / 1024.0)
+        total += decided(state, params, 0, policy, 50 * (k + 1), rtt, rtt * (k + 1))
     return total
 
 
 def ladder() -> Table:
     """Nanoseconds a decision, median of five, and 16 flows whose decisions come late as DECC's do."""
     table = markdown("sender", "a decision", *(f"{delay * 1e6:g} µs late" for delay in DELAYS_S))
-    for name in ("rl-cc", "rl-cc-trees", "rtt-rule"):
-        policy = known_senders()[name]
+    for name in ("rl-cc", "rl-cc-trees", "decc", "decc-trees", "window-line", "rtt-rule"):
+        policy = KNOWN[name]
+        if name == "decc":
+            table.add_row("as decc, not pruned", f"{_decision_ns(_filled(policy)):.0f} ns")
         late = []
         for delay_s in DELAYS_S:
             found = settled(16, dict.fromkeys(range(16), replace(policy, decision_s=delay_s)), INCUMBENT)
@@ -263,29 +281,45 @@ def ladder() -> Table:
     return table
 
 
+def _filled(policy: RttSender) -> RttSender:
+    """With a small weight in place of each that was pruned: as many steps of a decision as before."""
+    assert isinstance(policy, DeccPolicy)
+    assert isinstance(policy.form, Network)
+    layers = tuple(tuple(tuple(w or 1e-3 for w in row) for row in layer) for layer in policy.form.weights)
+    return replace(policy, form=Network(layers))
+
+
 def _decision_ns(policy: RttSender) -> float:
     links = (Link("a", "s", 100.0, 2.0, b_port="to-a"), Link("b", "s", 100.0, 2.0, b_port="to-b"))
     topology = Topology((Host("a"), Host("b")), ("s",), links)
     plan = FabricPlan(ports=topology.ports, dcqcn=PAPER, senders={"a": policy})
     fabric = Fabric(plan, watermark=INCUMBENT, seed=1)
     fabric.offer(Traffic.independent([0], [1], [np.inf], 0.0))
-    _decide(fabric._state, 1)
+    _decide(fabric._state, fabric._params, 1)
     spent = []
     for _ in range(5):
         begin_s = time.perf_counter()
-        _decide(fabric._state, DECISIONS)
+        _decide(fabric._state, fabric._params, TIMED)
         spent.append(time.perf_counter() - begin_s)
-    return float(np.median(spent)) / DECISIONS * 1e9
+    return float(np.median(spent)) / TIMED * 1e9
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.rivals.senders")
     parser.add_argument("which", nargs="*", default=["traffic", "settled", "mixed", "ladder"])
+    parser.add_argument("--ms", type=float, help="traffic: of so many milliseconds, in place of 10 or 15")
+    parser.add_argument(
+        "--no-advice",
+        action="store_true",
+        help="traffic: not the twin's watermark, which takes most of the time",
+    )
     parser.add_argument("--plot", type=Path, help="draw what DCQCN gets in mixed fleets into this SVG file")
     asked = parser.parse_args(arguments)
     workers = make_workers(os.cpu_count() or 1)
     tables: dict[str, Callable[[], Table]] = {
-        "traffic": lambda: traffic(workers),
+        "traffic": lambda: traffic(
+            workers, None if asked.ms is None else asked.ms * 1e-3, advice=not asked.no_advice
+        ),
         "settled": equal_flows,
         "mixed": lambda: mixed(asked.plot),
         "ladder": ladder,

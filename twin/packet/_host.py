@@ -6,8 +6,8 @@ from numba import int64
 
 from twin.jit import inlined
 from twin.packet._calendar import TIMER_KINDS, give_back, set_timer, take
-from twin.packet._policy import probe_back, stamp
-from twin.packet._sender import cnp, count_bytes, go_back, join_round, wait_or_join
+from twin.packet._policy import probe_back, stamp, window_open
+from twin.packet._sender import cnp, count_bytes, go_back, join_round, resume, wait_or_join
 from twin.packet._switch import draw, drop_sample, send_control
 from twin.packet.layout import (
     ACK,
@@ -76,7 +76,7 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
         sample.dst = flow.dst
         sample.wire = wire
         sample.hops = 0
-    if seq + 1 < flow.n_packets:
+    if seq + 1 < flow.n_packets and window_open(state, row):
         wait_or_join(state, params, row, now, now + wire * state.ports[flow.nic].s_per_byte)
     else:
         flow.state = IDLE
@@ -163,12 +163,14 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
             clock = state.clock[0]
             state.completed[clock.completed] = row
             clock.completed += 1
+    if flow.state == IDLE and flow.next_seq < flow.n_packets and window_open(state, row):
+        resume(state, params, row, now)
     if marked == 1:
         cnp(state, params, row, now)
     if nack == 1:
         go_back(state, params, row, seq, now)
     elif probe > 0:
-        probe_back(state, row, probe, seq, now)
+        probe_back(state, params, row, probe, seq, now)
 
 
 @inlined

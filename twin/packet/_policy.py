@@ -9,6 +9,7 @@ from numba import int64
 from twin.jit import compiler, inlined
 from twin.packet._calendar import TIMER_KINDS, set_timer
 from twin.packet._sender import change_rate
+from twin.packet._switch import draw, has_window
 from twin.packet.layout import (
     BY_NETWORK,
     BY_RULE,
@@ -17,7 +18,9 @@ from twin.packet.layout import (
     DECIDING,
     DONE,
     LEAST_RATE,
+    LEAST_WINDOW,
     NO_PROBE,
+    OF_A_PERIOD,
     PROBING,
     Params,
     Record,
@@ -25,6 +28,8 @@ from twin.packet.layout import (
 )
 
 _PROBES = 127  # numbers of probes, in a byte: one that was given up is known when it returns
+_MOST_INFLATION = 2.0  # that DECC's form tells apart
+_EXPLORING = (1 << 31) - 2  # the place of the draws that move its actions
 
 
 @inlined
@@ -40,20 +45,21 @@ def stamp(state: State, params: Params, row: int, slot: int, now: float) -> None
         state.packets[slot].probe = mine.probe
 
 
+@inlined
+def window_open(state: State, row: int) -> bool:
+    """Whether a flow of DECC's form may have one more packet in flight; others may."""
+    flow = state.flows[row]
+    return not has_window(state, flow) or flow.next_seq - flow.acked < state.learners[row].window
+
+
 @compiler(_nrt=False)
-def probe_back(state: State, row: int, probe: int, seq: int, now: float) -> None:
+def probe_back(state: State, params: Params, row: int, probe: int, seq: int, now: float) -> None:
     """A probe has returned, and acknowledges all packets before ``seq``: decide."""
     flow, mine = state.flows[row], state.learners[row]
     if flow.state == DONE or mine.probing != PROBING or mine.probe != probe:
         return
     policy = state.policies[state.ports[flow.nic].policy]
-    rtt = now - mine.sent_at
-    acked = max(seq - mine.acked, 0)
-    mine.acked = max(mine.acked, seq)
-    if policy.kind == BY_SWIFT:
-        rate = swift(policy, flow, mine, acked, rtt, now)
-    else:
-        rate = flow.rate * multiplier(state, policy, flow, mine, rtt, now)
+    rate = decided(state, params, row, policy, seq, now - mine.sent_at, now)
     mine.rate = min(max(rate, flow.line_rate * LEAST_RATE), flow.line_rate)
     if policy.decision > 0.0:
         mine.probing = DECIDING
@@ -72,6 +78,21 @@ def act(state: State, row: int) -> None:
 
 
 @inlined
+def decided(
+    state: State, params: Params, row: int, policy: Record, seq: int, rtt: float, now: float
+) -> float:
+    """The rate after a round trip that acknowledges all packets before ``seq``."""
+    flow, mine = state.flows[row], state.learners[row]
+    acked = max(seq - mine.acked, 0)
+    mine.acked = max(mine.acked, seq)
+    if policy.kind == BY_SWIFT:
+        return swift(policy, flow, mine, acked, rtt, now)
+    if policy.by_window == 1:
+        return windowed(state, params, policy, row, acked, rtt, now)
+    return flow.rate * multiplier(state, policy, flow, mine, rtt, now)
+
+
+@inlined
 def multiplier(state: State, policy: Record, flow: Record, mine: Record, rtt: float, now: float) -> float:
     """What a policy of RL-CC's form multiplies the rate by."""
     share = flow.rate / flow.line_rate
@@ -81,14 +102,8 @@ def multiplier(state: State, policy: Record, flow: Record, mine: Record, rtt: fl
     inputs[1] = signal
     inputs[2] = mine.multiplier_before
     inputs[3] = mine.signal
-    first = int64(policy.first)
-    if policy.kind == BY_RULE:
-        action = -math.tanh(signal / policy.width)
-    elif policy.kind == BY_NETWORK:
-        action = network(state, first, int64(policy.count))
-    else:
-        action = trees(state, first, int64(policy.count), policy.base)
-    note(state, flow, rtt / mine.rtt0, action, now)
+    action = -math.tanh(signal / policy.width) if policy.kind == BY_RULE else learned(state, policy)
+    note(state, policy, flow, rtt / mine.rtt0, action, now)
     by = 1.0 + policy.step * action if action >= 0.0 else 1.0 / (1.0 - policy.step * action)
     mine.multiplier_before = mine.multiplier
     mine.multiplier = by
@@ -97,19 +112,63 @@ def multiplier(state: State, policy: Record, flow: Record, mine: Record, rtt: fl
 
 
 @inlined
+def windowed(
+    state: State, params: Params, policy: Record, row: int, acked: int, rtt: float, now: float
+) -> float:
+    """The rate of a window of DECC's form after a period (Chen et al., section 2.3 and equation 2)."""
+    flow, mine, seen, inputs = state.flows[row], state.learners[row], state.seen, state.scratch[0]
+    took = now - mine.decided_at if mine.decided_at > 0.0 else rtt
+    mine.decided_at = now
+    at_line = took * flow.line_rate / policy.packet  # packets
+    n_seen = seen.shape[1]
+    for k in range(n_seen - 1, OF_A_PERIOD - 1, -1):
+        seen[row, k] = seen[row, k - OF_A_PERIOD]
+    seen[row, 0] = acked / at_line
+    seen[row, 1] = min(rtt / mine.rtt0, _MOST_INFLATION)
+    seen[row, 2] = mine.lost / at_line
+    seen[row, 3] = (flow.next_seq - mine.acked) / mine.window
+    seen[row, 4] = flow.rate / flow.line_rate
+    mine.lost = 0
+    for k in range(n_seen):
+        inputs[k] = seen[row, k]
+    inputs[n_seen] = 1.0
+    action = learned(state, policy)
+    if policy.explore > 0.0:
+        moved = 2.0 * draw(params.seed, flow.number, mine.acked, _EXPLORING) - 1.0
+        action = min(max(action + policy.explore * moved, -1.0), 1.0)
+    note(state, policy, flow, rtt / mine.rtt0, action, now)
+    by = 1.0 + policy.step * action if action >= 0.0 else 1.0 / (1.0 - policy.step * action)
+    full = flow.line_rate * mine.rtt0 / policy.packet
+    mine.window = min(max(mine.window * by, LEAST_WINDOW), _MOST_INFLATION * full)
+    return float(mine.window * policy.packet / rtt)
+
+
+@inlined
+def learned(state: State, policy: Record) -> float:
+    """The action of a policy's network or trees."""
+    if policy.kind == BY_NETWORK:
+        return network(state, int64(policy.first), int64(policy.count))
+    return trees(state, int64(policy.first), int64(policy.count), policy.base)
+
+
+@inlined
 def network(state: State, first: int, n_layers: int) -> float:
-    """The action of a network on the inputs in ``scratch[0]``: per layer its sizes, then its weights."""
+    """The action of a network on the inputs in ``scratch[0]``.
+
+    Per layer how many outputs, then for each how many numbers, and input and weight of those not 0.
+    """
     numbers = state.numbers
     here = 0
     n_out = 1
     for layer in range(n_layers):
-        n_in, n_out = int64(numbers[first]), int64(numbers[first + 1])
-        first += 2
+        n_out = int64(numbers[first])
+        first += 1
         for o in range(n_out):
             total = 0.0
-            for i in range(n_in):
-                total += numbers[first + i] * state.scratch[here, i]
-            first += n_in
+            end = first + 1 + int64(numbers[first])
+            for k in range(first + 1, end, 2):
+                total += numbers[k + 1] * state.scratch[here, int64(numbers[k])]
+            first = end
             if layer + 1 < n_layers:
                 total = max(total, 0.0)
             # The inputs of the first layer stay: they are noted afterwards.
@@ -133,17 +192,17 @@ def trees(state: State, first: int, n_trees: int, base: float) -> float:
 
 
 @inlined
-def note(state: State, flow: Record, inflation: float, action: float, now: float) -> None:
-    """Keep a decision, as long as there is room: its flow, time, inputs, action, and RTT ÷ RTT0."""
+def note(state: State, policy: Record, flow: Record, inflation: float, action: float, now: float) -> None:
+    """Keep a decision, as long as there is room: its flow, time, action, RTT ÷ RTT0, and inputs."""
     clock = state.clock[0]
     if clock.decided < state.decisions.shape[0]:
         kept, inputs = state.decisions[clock.decided], state.scratch[0]
         kept[0] = flow.number
         kept[1] = now
-        for i in range(4):
-            kept[2 + i] = inputs[i]
-        kept[6] = action
-        kept[7] = inflation
+        kept[2] = action
+        kept[3] = inflation
+        for i in range(policy.inputs):
+            kept[4 + i] = inputs[i]
         clock.decided += 1
 
 

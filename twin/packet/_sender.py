@@ -107,9 +107,12 @@ def go_back(state: State, params: Params, row: int, seq: int, now: float) -> Non
     if flow.state == DONE or seq >= flow.next_seq:
         return
     state.clock[0].retransmissions += 1
+    if state.ports[flow.nic].policy >= 0:
+        mine = state.learners[row]
+        mine.lost += flow.next_seq - seq
+        if mine.probing == PROBING:
+            mine.probing = NO_PROBE  # it was among what was lost, or will be discarded
     flow.next_seq = seq
-    if state.ports[flow.nic].policy >= 0 and state.learners[row].probing == PROBING:
-        state.learners[row].probing = NO_PROBE  # it was among what was lost, or will be discarded
     if flow.state == IDLE:
         resume(state, params, row, now)
 

@@ -161,6 +161,7 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
         or packet.nack == 1
         or packet.probe > 0
         or packet.seq == flow.n_packets
+        or has_window(state, flow)
     ):
         enter(state, params, slot, arrives)
         return
@@ -172,6 +173,13 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
         if flow.next_seq < packet.seq:
             flow.next_seq = packet.seq
     give_back(state, slot)
+
+
+@inlined
+def has_window(state: State, flow: Record) -> bool:
+    """Whether a flow is of DECC's form: each acknowledgement may let it send."""
+    policy = state.ports[flow.nic].policy
+    return policy >= 0 and state.policies[policy].by_window == 1
 
 
 @inlined

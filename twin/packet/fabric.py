@@ -20,7 +20,7 @@ from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
 from twin.scenario import Background, Flows
 from twin.senders.dcqcn import DcqcnParams
-from twin.senders.rtt import RttSender
+from twin.senders.rtt import INPUTS, PERIODS, RttSender
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
@@ -254,21 +254,28 @@ class Fabric:
         return PortReadings.taken(self._state, ports)
 
     def set_policies(self, policies: Sequence[RttSender]) -> None:
-        """Replaces what ``plan.policies`` run, in their order, from the next decision on."""
+        """Replaces what ``plan.policies`` run, in their order, by such with the same inputs, from the next
+        decision on. Raises ``ParameterError``.
+        """
         if len(policies) != len(self.plan.policies):
             rule = f"the fabric has {len(self.plan.policies)} policies"
             raise ParameterError("fabric policies", str(len(policies)), rule, "give one for each")
         tables = policy_tables(policies, self.plan.packet_wire_bytes)
+        if np.any(tables["policies"]["inputs"] != self._state.policies["inputs"]):
+            received = ", ".join(policy.name for policy in policies)
+            rule = "each sees the inputs of the one that it replaces"
+            raise ParameterError("fabric policies", received, rule, "make a fabric with them")
         self._state = self._state._replace(**tables)
 
     def keep_decisions(self, most: int) -> None:
         """Keeps the next decisions of policies, so many at most, for ``decisions``."""
         self._state.clock["decided"] = 0
-        self._state = self._state._replace(decisions=np.zeros((most, len(DECISION))))
+        columns = len(DECISION) - len(INPUTS) + int(self._state.policies["inputs"].max(initial=0))
+        self._state = self._state._replace(decisions=np.zeros((most, columns)))
 
     @property
     def decisions(self) -> NDArray[np.float64]:
-        """Those kept so far, ``[decision, column]``; the columns are ``DECISION``."""
+        """Those kept so far, ``[decision, column]``: ``DECISION``, with the inputs of the widest sender."""
         return self._state.decisions[: int(self._state.clock["decided"][0])]
 
     def under_way(self) -> Completions:
@@ -341,6 +348,7 @@ class Fabric:
             n_others=np.zeros((0, 0)),
             **policy_tables(plan.policies, plan.packet_wire_bytes),
             learners=np.zeros(0, dtype=layout.LEARNER),
+            seen=np.zeros((0, PERIODS * layout.OF_A_PERIOD)),
             decisions=np.zeros((0, len(DECISION))),
         )
 
@@ -397,7 +405,10 @@ class Fabric:
         fresh["window"] = np.maximum(self._flows.rows["rate"][rows] * fresh["rtt0"] / packet, 1.0)
         fresh["cut_at"] = -np.inf
         learners[rows] = fresh
-        self._state = self._state._replace(learners=learners)
+        seen = np.zeros((len(learners), PERIODS * layout.OF_A_PERIOD))
+        seen[: len(self._state.seen)] = self._state.seen
+        seen[rows] = 0.0
+        self._state = self._state._replace(learners=learners, seen=seen)
 
     def _move_flows(self, *, across: str | None = None) -> None:
         """Reroutes flows whose path is broken, or that have not begun and lead ``across``, where possible."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from twin.errors import ParameterError, check_above_zero
 from twin.probe._draws import ProbePaths
+from twin.senders.rtt import OF_PERIOD
 
 TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
 
@@ -156,11 +157,14 @@ POLICY = np.dtype(
         ("beta", TIME),
         ("target", TIME),
         ("scale", TIME),
-        ("step", TIME),
+        ("step", TIME),  # of DECC's form: α ÷ 2
         ("width", TIME),  # of the rule
         ("base", TIME),  # of trees
         ("first", COUNT),  # in ``State.numbers``, of a network or trees
         ("count", COUNT),  # layers or trees
+        ("inputs", COUNT),
+        ("by_window", FLAG),  # of DECC's form
+        ("explore", TIME),
         # Swift
         ("base_rtts", TIME),
         ("hop", TIME),
@@ -184,9 +188,11 @@ LEARNER = np.dtype(
         ("multiplier", TIME),  # of the rate, by the last decision ...
         ("multiplier_before", TIME),  # ... and the one before
         ("signal", TIME),  # at the last decision
-        ("window", TIME),  # of Swift, in packets
+        ("window", TIME),  # of Swift and DECC's form, in packets
         ("cut_at", TIME),
+        ("decided_at", TIME),  # of DECC's form, 0 for not yet
         ("acked", COUNT),  # packets, at the last decision
+        ("lost", COUNT),  # packets to be sent again, since then
         ("hops", INDEX),  # ports on its path
         ("probing", FLAG),
         ("probe", FLAG),  # number of its last probe
@@ -265,6 +271,8 @@ ROUND = 1 << 62  # more than there are flows
 RESERVE_BYTES = 4096.0  # of each ingress, before it uses the shared buffer
 CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
 LEAST_RATE = 2.0**-20  # of line rate, of a policy's flows: the fixed point of RL-CC's rates
+OF_A_PERIOD = len(OF_PERIOD)
+LEAST_WINDOW = 1.0  # packets, of DECC's form
 NODE_NUMBERS = 4  # of a tree: feature, threshold or leaf, then the nodes on the left and right
 
 FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
@@ -344,6 +352,7 @@ class State(NamedTuple):
     policies: Table
     numbers: Floats  # of networks and trees
     learners: Table  # by flow row; no row where no host has a policy
+    seen: Floats  # [flow row, OF_PERIOD of each period], of DECC's form
     scratch: Floats  # [inputs, two layers; value]
     decisions: Floats  # [decision, column], the first ones (``note``)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from twin.packet import layout
 from twin.packet.layout import NODE_NUMBERS, Floats, Record, Table
-from twin.senders.rtt import INPUTS, Network, RttSender, Rule, Swift, Trees
+from twin.senders.rtt import INPUTS, DeccPolicy, Network, RttSender, Rule, Swift, Trees
 
-DECISION = ("flow", "time_s", *INPUTS, "action", "inflation")
-"""Columns of a decision that a fabric keeps."""
+DECISION = ("flow", "time_s", "action", "inflation", *INPUTS)
+"""Columns of a decision that a fabric keeps; the inputs are those of its sender."""
 
 
 class PolicyTables(TypedDict):
@@ -32,16 +32,20 @@ def policy_tables(senders: Sequence[RttSender], packet_wire_bytes: int) -> Polic
         if isinstance(sender, Swift):
             _set_swift(row, sender)
             continue
-        for name in ("beta", "target", "scale", "step"):
-            row[name] = getattr(sender, name)
-        row["first"] = len(numbers)
+        if isinstance(sender, DeccPolicy):
+            row["by_window"], row["step"], row["explore"] = 1, 0.5 * sender.alpha, sender.explore
+        else:
+            for name in ("beta", "target", "scale", "step"):
+                row[name] = getattr(sender, name)
+        row["inputs"], row["first"] = len(sender.inputs), len(numbers)
+        widest = max(widest, len(sender.inputs))
         match sender.form:
             case Rule(width=width):
                 row["kind"], row["width"] = layout.BY_RULE, width
             case Network(layers=layers):
                 row["kind"], row["count"] = layout.BY_NETWORK, len(layers)
                 widest = max(widest, *map(len, layers))
-                numbers += _of_layers(layers)
+                numbers += _of_layers(sender.form.weights)
             case Trees(trees=trees, base=base):
                 row["kind"], row["count"], row["base"] = layout.BY_TREES, len(trees), base
                 numbers += _of_trees(sender.form, len(numbers))
@@ -62,7 +66,10 @@ def _set_swift(row: Record, sender: Swift) -> None:
 def _of_layers(layers: Iterable[Sequence[Sequence[float]]]) -> list[float]:
     found: list[float] = []
     for layer in layers:
-        found += [len(layer[0]), len(layer), *(weight for row in layer for weight in row)]
+        found.append(len(layer))
+        for row in layer:
+            kept = [number for at, weight in enumerate(row) if weight != 0.0 for number in (at, weight)]
+            found += [len(kept), *kept]
     return found
 
 

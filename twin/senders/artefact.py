@@ -14,14 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from twin.errors import ScenarioError, TwinError
-from twin.senders.rtt import INPUTS, Network, Node, RttPolicy, RttSender, Rule, Swift, Trees
+from twin.senders.rtt import DeccPolicy, Network, Node, RttPolicy, RttSender, Rule, Swift, Trees
 
+Policy = RttPolicy | DeccPolicy
 SCHEMA = "ecntwin-policy/1"
 DCQCN = "dcqcn"
 RULE = RttPolicy(name="rtt-rule")
 SWIFT = Swift()
-_FORMS = ("rule", "network", "trees")
-_CONSTANTS = ("beta", "target", "scale", "step", "decision_s")
+_FORMS: dict[type[Policy], tuple[str, ...]] = {
+    RttPolicy: ("rule", "network", "trees"),
+    DeccPolicy: ("network", "trees"),
+}
+_CONSTANTS: dict[type[Policy], tuple[str, ...]] = {
+    RttPolicy: ("beta", "target", "scale", "step", "decision_s"),
+    DeccPolicy: ("alpha", "decision_s"),
+}
 
 
 @cache
@@ -47,7 +54,7 @@ def sender_named(name: str, *, where: str) -> RttSender | None:
     return known_senders()[name]
 
 
-def read_policy(path: Path) -> RttPolicy:
+def read_policy(path: Path) -> Policy:
     """The policy in a file; raises ``ScenarioError``."""
     try:
         text = path.read_text("utf-8")
@@ -57,7 +64,7 @@ def read_policy(path: Path) -> RttPolicy:
     return policy_from_json(text, where=path.name)
 
 
-def policy_from_json(text: str, *, where: str) -> RttPolicy:
+def policy_from_json(text: str, *, where: str) -> Policy:
     """Raises ``ScenarioError`` for another schema, other inputs, no policy, or numbers that are none."""
     try:
         document: Any = json.loads(text)
@@ -66,18 +73,20 @@ def policy_from_json(text: str, *, where: str) -> RttPolicy:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         received = repr(document.get("schema")) if isinstance(document, dict) else type(document).__name__
         raise _bad(f"{where} schema", received, f"this version reads {SCHEMA}")
-    if document.get("inputs") != list(INPUTS):
-        rule = f"a policy sees {', '.join(INPUTS)}, in this order"
-        raise _bad(f"{where} inputs", repr(document.get("inputs")), rule)
-    forms = [form for form in _FORMS if form in document]
+    kinds = [kind for kind in _CONSTANTS if document.get("inputs") == list(kind.inputs)]
+    if not kinds:
+        rule = " or ".join(f"{', '.join(kind.inputs)}, in this order" for kind in _CONSTANTS)
+        raise _bad(f"{where} inputs", repr(document.get("inputs")), f"a policy sees {rule}")
+    known = _FORMS[kinds[0]]
+    forms = [form for form in known if form in document]
     if len(forms) != 1:
-        rule = f"a policy is one of {', '.join(_FORMS)}"
+        rule = f"a policy is one of {', '.join(known)}"
         raise _bad(where, ", ".join(forms) or "none of them", rule)
     try:
-        return RttPolicy(
+        return kinds[0](
             name=str(document["name"]),
-            form=_form_of(forms[0], document[forms[0]]),
-            **{key: float(document[key]) for key in _CONSTANTS},
+            form=_form_of(forms[0], document[forms[0]], document.get("steps", [])),
+            **{key: float(document[key]) for key in _CONSTANTS[kinds[0]]},
         )
     except TwinError as error:
         raise _bad(f"{where}: {error.where}", error.received, error.rule) from error
@@ -86,33 +95,39 @@ def policy_from_json(text: str, *, where: str) -> RttPolicy:
         raise _bad(where, received, f"a {forms[0]} is written as ecntwin writes it") from error
 
 
-def policy_to_json(policy: RttPolicy, provenance: Mapping[str, object]) -> str:
+def policy_to_json(policy: Policy, provenance: Mapping[str, object]) -> str:
     """The file's text; ``provenance`` says how the policy came to be, and what it was measured at."""
     match policy.form:
         case Rule(width=width):
             form: dict[str, object] = {"rule": {"width": width}}
-        case Network(layers=layers):
-            form = {"network": layers}
+        case Network(layers=layers, steps=steps):
+            form = {"network": layers} | ({"steps": steps} if steps else {})
         case Trees(trees=trees, base=base):
             nodes = [[list(asdict(node).values()) for node in tree] for tree in trees]
             form = {"trees": {"base": base, "trees": nodes}}
     document = {
         "schema": SCHEMA,
         "name": policy.name,
-        "inputs": INPUTS,
-        **{key: getattr(policy, key) for key in _CONSTANTS},
+        "inputs": policy.inputs,
+        **{key: getattr(policy, key) for key in _CONSTANTS[type(policy)]},
         "provenance": provenance,
         **form,
     }
-    lines = [f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in document.items()]
+    compact = (",", ":")  # a large network's weights are most of its file
+    lines = [
+        f" {json.dumps(key)}: "
+        + json.dumps(value, allow_nan=False, separators=compact if key == "network" else None)
+        for key, value in document.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _form_of(form: str, said: Any) -> Rule | Network | Trees:
+def _form_of(form: str, said: Any, steps: Any) -> Any:
     if form == "rule":
         return Rule(float(said["width"]))
     if form == "network":
-        return Network(tuple(tuple(tuple(map(float, row)) for row in layer) for layer in said))
+        layers = tuple(tuple(tuple(map(int if steps else float, row)) for row in layer) for layer in said)
+        return Network(layers, tuple(map(float, steps)))
     trees = tuple(
         tuple(Node(int(feature), float(value), int(left), int(right)) for feature, value, left, right in tree)
         for tree in said["trees"]

@@ -1,11 +1,12 @@
-"""Senders that act on round-trip times and read no ECN: policies of RL-CC's form, and Swift.
+"""Senders that act on round-trip times and read no ECN: policies of RL-CC's and of DECC's form, and Swift.
 
 A flow has one probe under way at a time: the round trip of a data packet, from its first bit to its
 acknowledgement. RTT0 is that of a packet alone on the flow's path.
 
 Sources: Fuhrer et al., "Implementing Reinforcement Learning Datacenter Congestion Control in NVIDIA NICs",
 CCGrid 2023, and its public code (NVlabs/RLCC); Kumar et al., "Swift: Delay is Simple and Effective for
-Congestion Control in the Datacenter", SIGCOMM 2020, sections 3.1 to 3.5.
+Congestion Control in the Datacenter", SIGCOMM 2020, sections 3.1 to 3.5; Chen et al., DECC, Journal on
+Communications, 2025.
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative
 
 INPUTS = ("multiplier", "signal", "multiplier before", "signal before")
-"""What a network or trees see: the last rate multiplier, the signal now, and both one decision earlier."""
+"""What a policy of RL-CC's form sees: the last multiplier, the signal now, and both one decision earlier."""
+OF_PERIOD, PERIODS = ("goodput", "latency", "loss", "in flight", "rate"), 5
+DECC_INPUTS = (
+    *(f"{name}{f' {ago} before' if ago else ''}" for ago in range(PERIODS) for name in OF_PERIOD),
+    "constant",
+)
+"""What a policy of DECC's form sees: five periods, the last one first, and 1, in place of biases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +42,20 @@ class Rule:
 class Network:
     """Fully connected layers without biases, ReLU between them and tanh at the end.
 
-    ``layers[l][o][i]`` weighs input i for output o of layer l; the first has ``INPUTS``, the last one output.
+    ``layers[l][o][i]`` weighs input i for output o of layer l; the last layer has one output. With ``steps``,
+    one a layer, the network is quantised: a weight is that many steps of its layer.
     """
 
     layers: tuple[tuple[tuple[float, ...], ...], ...]
+    steps: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        expected = len(INPUTS)
+        expected = self.n_inputs
+        if self.steps and len(self.steps) != len(self.layers):
+            received = f"{len(self.steps)} for {len(self.layers)} layers"
+            raise ParameterError("sender network steps", received, "each layer has one", "give all or none")
+        for step in self.steps:
+            check_above_zero("sender network step", step)
         for number, layer in enumerate(self.layers):
             at = f"sender network layer {number}"
             if not layer or any(len(row) != expected for row in layer):
@@ -51,6 +66,19 @@ class Network:
         if not self.layers or expected != 1:
             rule = "the last layer has one output, the action"
             raise ParameterError("sender network", f"{expected} outputs", rule, "correct its layers")
+
+    @property
+    def n_inputs(self) -> int:
+        return len(self.layers[0][0]) if self.layers and self.layers[0] else 0
+
+    @property
+    def weights(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        """As ``layers``, in their own unit."""
+        steps = self.steps or (1.0,) * len(self.layers)
+        return tuple(
+            tuple(tuple(step * weight for weight in row) for row in layer)
+            for layer, step in zip(self.layers, steps, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +114,14 @@ class Trees:
                 if node.feature == -1:
                     continue
                 inside = place < min(node.left, node.right) and max(node.left, node.right) < len(tree)
-                if not (0 <= node.feature < len(INPUTS) and inside):
-                    rule = f"it splits one of {len(INPUTS)} inputs between two later nodes of its tree"
+                if not (node.feature >= 0 and inside):
+                    rule = "it splits an input between two later nodes of its tree"
                     raise ParameterError(f"{at} node {place}", str(node), rule, "export the tree again")
+
+    @property
+    def n_inputs(self) -> int:
+        """So many at least."""
+        return 1 + max((node.feature for tree in self.trees for node in tree), default=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +134,7 @@ class RttPolicy:
     Raises ``ParameterError``.
     """
 
+    inputs: ClassVar[tuple[str, ...]] = INPUTS
     name: str
     form: Rule | Network | Trees = field(default_factory=Rule)
     beta: float = 1.5
@@ -114,6 +148,7 @@ class RttPolicy:
             check_above_zero(f"sender {self.name} {name}", getattr(self, name))
         for name in ("target", "decision_s"):
             check_not_negative(f"sender {self.name} {name}", getattr(self, name))
+        _check_inputs(self.form, len(INPUTS))
 
     def inflation(self, flows: int) -> float:
         """RTT ÷ RTT0 at which so many equal flows settle at one bottleneck."""
@@ -154,7 +189,43 @@ class Swift:
             raise ParameterError(f"sender {self.name}", received, rule, "correct them")
 
 
-RttSender = RttPolicy | Swift
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeccPolicy:
+    """A policy of DECC's form: each period is one decision a on a window, which is paced at window ÷ RTT.
+
+    A period is a probe's round trip, so one base RTT where nothing queues. Of each period a policy sees
+    goodput, what was lost, and rate, as shares of line rate, RTT ÷ RTT0 up to 2, and what is in flight ÷
+    window. With a in [−½, ½] the window is multiplied by 1 + ``alpha`` · a, or where a < 0 divided by
+    1 − ``alpha`` · a (equation 2); a network or trees give 2a. ``explore`` moves 2a by up to so much, at
+    random, for training. A decision takes effect ``decision_s`` after its probe returned. Raises
+    ``ParameterError``.
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = DECC_INPUTS
+    name: str
+    form: Network | Trees
+    alpha: float = 0.85
+    decision_s: float = 0.0
+    explore: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_above_zero(f"sender {self.name} alpha", self.alpha)
+        for name in ("decision_s", "explore"):
+            check_not_negative(f"sender {self.name} {name}", getattr(self, name))
+        _check_inputs(self.form, len(DECC_INPUTS))
+
+
+RttSender = RttPolicy | Swift | DeccPolicy
+
+
+def _check_inputs(form: Rule | Network | Trees, count: int) -> None:
+    """Raises ``ParameterError`` where a network has other inputs than these, or trees split others."""
+    if (isinstance(form, Network) and form.n_inputs != count) or (
+        isinstance(form, Trees) and form.n_inputs > count
+    ):
+        at = "sender network" if isinstance(form, Network) else "sender trees"
+        rule = f"it has {count} inputs" if isinstance(form, Network) else f"each splits one of {count} inputs"
+        raise ParameterError(at, f"{form.n_inputs} inputs", rule, "export it again")
 
 
 def _check_finite(at: str, values: Iterable[float]) -> None:

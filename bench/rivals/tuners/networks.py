@@ -6,7 +6,7 @@ All arrays have a leading axis of agents, each with weights of its own: inputs [
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -78,14 +78,25 @@ class Mlp:
     def gradients(self, layers: Sequence[Reals], by_outputs: Reals) -> list[Reals]:
         """Derivatives by each weight of a loss whose derivative by the outputs is ``by_outputs``."""
         found: list[Reals] = []
+        for before, by_here in zip(reversed(layers[:-1]), self._backward(layers, by_outputs), strict=True):
+            found[:0] = [before.swapaxes(1, 2) @ by_here, by_here.sum(axis=1, keepdims=True)]
+        return found
+
+    def by_inputs(self, layers: Sequence[Reals], by_outputs: Reals) -> Reals:
+        """Derivatives by the inputs."""
+        *_, by_first = self._backward(layers, by_outputs)
+        found: Reals = by_first @ self.weights[0].swapaxes(1, 2)
+        return found
+
+    def _backward(self, layers: Sequence[Reals], by_outputs: Reals) -> Iterator[Reals]:
+        """Derivatives by what each layer gives before its activation, the last one first."""
         by_here = by_outputs.astype(self.weights[0].dtype, copy=False)
         for at in range(len(self.weights) - 2, -1, -2):
-            before = layers[at // 2]
-            found[:0] = [before.swapaxes(1, 2) @ by_here, by_here.sum(axis=1, keepdims=True)]
+            yield by_here
             if at:
+                before = layers[at // 2]
                 slope = 1 - before**2 if self._activation == "tanh" else before > 0
                 by_here = (by_here @ self.weights[at].swapaxes(1, 2)) * slope
-        return found
 
 
 @dataclass(slots=True)

@@ -42,6 +42,8 @@ def test_gradients_are_those_of_the_loss(activation: Activation) -> None:
     for weight, gradient in zip(network.weights, gradients, strict=True):
         assert np.abs(gradient).max() > 0.1
         assert gradient == pytest.approx(differences(weight, loss), abs=1e-6)
+    by_inputs = network.by_inputs(layers, scale * layers[-1])
+    assert by_inputs == pytest.approx(differences(inputs, loss), abs=1e-6)
 
 
 def test_the_slope_of_ppo_is_that_of_its_clipped_objective() -> None:

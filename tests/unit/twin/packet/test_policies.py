@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from telemetry.topology import leaf_spine
 from tests.oracles import rtt_policy
 from tests.unit.twin.packet.plans import NEVER, port_between, running, star, two_tiers
-from twin.errors import ScenarioError
+from twin.errors import ParameterError, ScenarioError
 from twin.packet.fabric import Fabric
 from twin.packet.model import PacketEngine
 from twin.packet.policies import DECISION
@@ -21,11 +22,21 @@ from twin.scenario import Scenario
 from twin.scenario_file import flows_from_rows
 from twin.senders.artefact import RULE, SWIFT, known_senders
 from twin.senders.dcqcn import PAPER
-from twin.senders.rtt import INPUTS, RttPolicy, RttSender
+from twin.senders.rtt import (
+    DECC_INPUTS,
+    INPUTS,
+    OF_PERIOD,
+    PERIODS,
+    DeccPolicy,
+    Network,
+    RttPolicy,
+    RttSender,
+    Swift,
+)
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
-EVERY = ("rtt-rule", "rl-cc", "rl-cc-trees", "swift")
+EVERY = ("rtt-rule", "rl-cc", "rl-cc-trees", "decc", "decc-trees", "swift")
 LEARNED = ("rl-cc", "rl-cc-trees")
 _INPUTS = slice(DECISION.index(INPUTS[0]), DECISION.index(INPUTS[0]) + len(INPUTS))
 _ACTION, _INFLATION = DECISION.index("action"), DECISION.index("inflation")
@@ -34,6 +45,12 @@ _ACTION, _INFLATION = DECISION.index("action"), DECISION.index("inflation")
 def policy(name: str) -> RttPolicy:
     found = known_senders()[name]
     assert isinstance(found, RttPolicy)
+    return found
+
+
+def decc(name: str) -> DeccPolicy:
+    found = known_senders()[name]
+    assert isinstance(found, DeccPolicy)
     return found
 
 
@@ -78,15 +95,68 @@ def test_trees_settle_where_their_network_does() -> None:
     assert tails[1] == pytest.approx(tails[0], rel=0.10)
 
 
-@pytest.mark.parametrize("name", ["rtt-rule", *LEARNED])
+@pytest.mark.parametrize("name", EVERY[:-1])
 def test_decisions_are_those_of_the_oracle(name: str) -> None:
-    fabric = many_to_one(8, policy(name))
-    fabric.keep_decisions(10_000)
+    sender = known_senders()[name]
+    assert not isinstance(sender, Swift)
+    fabric = many_to_one(8, sender)
+    fabric.keep_decisions(500)
     fabric.advance(0.03)
     decisions = fabric.decisions
-    assert len(decisions) > 1_000
-    expected = [rtt_policy.action(policy(name), row) for row in decisions[:, _INPUTS]]
+    assert len(decisions) == 500
+    expected = [rtt_policy.action(sender, row) for row in decisions[:, _INPUTS.start :]]
     np.testing.assert_allclose(decisions[:, _ACTION], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.kernels
+def test_a_period_is_seen_five_times_and_sets_the_window() -> None:
+    sender = DeccPolicy(name="sums", form=summing(0.3))
+    fabric = many_to_one(3, sender)
+    fabric.keep_decisions(300)
+    fabric.advance(0.001)
+    of_flow = fabric.decisions[fabric.decisions[:, 0] == 0]
+    seen = of_flow[:, _INPUTS.start :]
+    assert len(seen) > 20
+    for ago in range(1, PERIODS):
+        np.testing.assert_array_equal(seen[ago:, 5 * ago : 5 * ago + 5], seen[:-ago, :5])
+    np.testing.assert_array_equal(seen[:, -1], 1.0)
+    np.testing.assert_allclose(seen[:, 1], np.minimum(of_flow[:, _INFLATION], 2.0))
+    window, line = 1.0, 1.0  # in what line rate sends in RTT0
+    for decision, following in pairwise(of_flow):
+        window = min(max(window * rtt_policy.multiplier(sender, decision[_ACTION]), 1 / 98), 2.0)
+        rate = following[_INPUTS.start + OF_PERIOD.index("rate")]
+        assert rate == pytest.approx(min(window / decision[_INFLATION], line), rel=1e-6)
+
+
+def summing(weight: float) -> Network:
+    """Less where latency is above 1.5 RTT0, more below."""
+    first = [0.0] * len(DECC_INPUTS)
+    first[DECC_INPUTS.index("latency")], first[-1] = -weight, 1.5 * weight
+    return Network(((tuple(first), tuple(-one for one in first)), ((1.0, -1.0),)))
+
+
+@pytest.mark.kernels
+def test_windows_that_never_change_hold_a_base_rtt_of_line_rate_each() -> None:
+    still = DeccPolicy(name="still", form=Network((((0.0,) * len(DECC_INPUTS),),)))
+    fabric = many_to_one(3, still)
+    got, inflation = settled(fabric, after_s=0.0004, for_s=0.0004)
+    np.testing.assert_allclose(inflation[-9:], 3.0, rtol=0.03)
+    np.testing.assert_allclose(got, 12.5e9 * 1000 / 1048 / 3, rtol=0.05)
+
+
+@pytest.mark.kernels
+def test_what_is_sent_again_is_seen_as_loss() -> None:
+    fabric = many_to_one(2, DeccPolicy(name="sums", form=summing(0.3)), retransmit_timeout_s=1e-4)
+    fabric.advance(3e-4)
+    cable = port_between(fabric.plan, "h0", "s")
+    fabric.fail_link(cable)
+    fabric.advance(5e-4)
+    fabric.restore_link(cable)
+    fabric.keep_decisions(1_000)
+    fabric.advance(1e-3)
+    lost = fabric.decisions[:, _INPUTS.start + OF_PERIOD.index("loss")]
+    assert lost[fabric.decisions[:, 0] == 0].max() > 0
+    assert np.all(lost[fabric.decisions[:, 0] == 1] == 0)
 
 
 @pytest.mark.kernels
@@ -188,6 +258,8 @@ def test_policies_are_replaced_while_running() -> None:
     fabric.advance(0.012)
     expected = [rtt_policy.action(RULE, row) for row in fabric.decisions[:, _INPUTS]]
     np.testing.assert_allclose(fabric.decisions[:, _ACTION], expected, atol=1e-12)
+    with pytest.raises(ParameterError, match="each sees the inputs of the one that it replaces"):
+        fabric.set_policies([decc("decc")])
 
 
 def scenario(**senders: RttSender) -> Scenario:
