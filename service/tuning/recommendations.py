@@ -58,7 +58,7 @@ class SavedRounds:
         waiting: int = MOST_WAITING,
     ) -> None:
         self._waiting = waiting
-        self._newest: deque[str] = deque()
+        self._newest: dict[str, None] = {}  # ids, the last saved last
         self._database = database
         self._recorder = recorder
         self._keep = keep
@@ -68,9 +68,12 @@ class SavedRounds:
     def save(self, entry: Entry) -> None:
         """Queues a new round."""
         self._recorder.put(lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id))
-        self._newest.append(entry.id)
+        self._newest.pop(entry.id, None)  # a repeated round is one of those that wait, not another
+        self._newest[entry.id] = None
         if len(self._newest) > self._waiting:
-            self._recorder.drop(("round", self._newest.popleft()))
+            oldest = next(iter(self._newest))
+            del self._newest[oldest]
+            self._recorder.drop(("round", oldest))
         self._saved += 1
         if self._saved % PRUNE_EVERY == 1:
             since_ns = entry.created_ns - self._keep_ns
