@@ -67,7 +67,9 @@ class SavedRounds:
 
     def save(self, entry: Entry) -> None:
         """Queues a new round."""
-        self._recorder.put(lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id))
+        self._recorder.put(
+            lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id), last=True
+        )
         self._newest.pop(entry.id, None)  # a repeated round is one of those that wait, not another
         self._newest[entry.id] = None
         if len(self._newest) > self._waiting:
@@ -86,6 +88,7 @@ class SavedRounds:
         self._recorder.put(
             lambda connection: rounds.stand(connection, entry.id, entry.status, _standing(entry)),
             key=("standing", entry.id),
+            last=True,
         )
 
     async def save_now(self, entry: Entry) -> None:

@@ -238,6 +238,22 @@ def test_a_round_repeated_more_often_than_rounds_may_wait_is_saved_each_time(dat
     over(database_url, scene)
 
 
+@pytest.mark.parametrize("saved_before", [True, False])
+def test_what_was_decided_last_is_what_is_saved(database_url: str, saved_before: bool) -> None:
+    async def scene(memory: Memory) -> None:
+        entry = memory.store.add(changing(), 1.0)
+        if saved_before:
+            await memory.recorder.flush()
+        memory.store.caution(entry, "Not approved by policy.")
+        again = memory.store.add(changing(), 1.0)
+        assert again.id == entry.id
+        expired = memory.store.expire(again, "It is as it should not be.")
+        await memory.recorder.flush()
+        assert await memory.kept.one(entry.id) == expired
+
+    over(database_url, scene)
+
+
 def test_one_that_cannot_be_read_keeps_no_service_from_the_others(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
