@@ -335,9 +335,10 @@ class RecommendationStore:
     async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:
         """The newest from memory and database, newest first; with ``before`` only those older than that id.
 
-        Raises ``NotFoundError`` for an unknown id. Without the database only those in memory.
+        In order of creation, as in the database: a repeated one would else be ``before`` later ones. Raises
+        ``NotFoundError`` for an unknown id. Without the database only those in memory.
         """
-        found = self.newest(len(self))
+        found = sorted(self._entries.values(), key=lambda entry: (entry.created_ns, entry.id), reverse=True)
         oldest_ns = found[-1].created_ns if found else None
         if before is not None:
             one = await self.fetch(before)

@@ -24,11 +24,13 @@ from service.tuning.recommendations import (
     entry_of,
     row_of,
 )
+from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError
 from store.database import Database, Recorder
 from store.tables import recommendations
 from tests.unit.service.tuning.rounds import changing, keeping
 from twin.prediction import GainFigures
+from twin.search.recommendation import VerdictKind
 from twin.watermark import Watermark
 
 SECOND_NS = 1_000_000_000
@@ -252,6 +254,27 @@ def test_what_was_decided_last_is_what_is_saved(database_url: str, saved_before:
         assert await memory.kept.one(entry.id) == expired
 
     over(database_url, scene)
+
+
+def test_pages_leave_nothing_out_where_an_earlier_recommendation_was_repeated(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(changing(), 1.0).id]
+        ids += [memory.store.add(uncongested(), 1.0, changed=OTHER_TRAFFIC).id for _ in range(2)]
+        assert memory.store.add(changing(), 1.0).id == ids[0]
+        await memory.recorder.flush()
+        paged: list[str] = []
+        while found := newest_ids(await memory.store.page(1, before=paged[-1] if paged else None)):
+            paged += found
+        assert paged == ids[::-1]
+
+    over(database_url, scene)
+
+
+def uncongested() -> RoundResult:
+    """A round that could not tell, which supersedes nothing."""
+    kept = keeping()
+    verdict = replace(kept.recommendation.verdict, kind=VerdictKind.UNCONGESTED)
+    return replace(kept, recommendation=replace(kept.recommendation, verdict=verdict))
 
 
 def test_one_that_cannot_be_read_keeps_no_service_from_the_others(
