@@ -44,8 +44,9 @@ _BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
 
 _log = logging.getLogger("ecntwin.storage")
 
-# SQLite errors that may pass: the file was sound when the service last ran, or a disk fails for a while.
-_MAY_PASS = ("malformed", "disk is full", "disk I/O error", "database or disk is full")
+# SQLite errors that may pass: the file was sound when the service last ran, a disk fails for a while, or
+# another program writes for longer than ``WAIT_FOR_OTHERS_S`` (VACUUM, a backup).
+_MAY_PASS = ("malformed", "disk is full", "disk I/O error", "database or disk is full", "database is locked")
 # PostgreSQL's error classes that no wait resolves: authorisation, no such database, no such schema.
 _STAYS = ("28", "3D", "3F")
 

@@ -266,12 +266,15 @@ class Recorder:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def put(self, write: Write, *, key: Hashable | None = None) -> None:
-        """Queues a write. It replaces one of the same ``key`` that is still waiting, in its place.
+    def put(self, write: Write, *, key: Hashable | None = None, last: bool = False) -> None:
+        """Queues a write. It replaces one of the same ``key`` that is still waiting, in its place, or with
+        ``last`` behind all others: where those of another key write the same row.
 
         A write may run twice where the result of the first try is unknown: it must be idempotent.
         """
         self._count += 1
+        if last:
+            self._waiting.pop(key, None)
         self._waiting[self._count if key is None else key] = write
         while len(self._waiting) > self._most_waiting:
             self._waiting.popitem(last=False)

@@ -106,11 +106,11 @@ class Forecasts:
         """
         key = horizon_s, switch
         async with self._making:
-            until_ns, every = self._kept.get(key, (0, None))
-            if every is None or self.wall_ns() >= until_ns:
+            made_ns, every = self._kept.get(key, (0, None))
+            # Not before either: a clock that was set back must not keep an old forecast.
+            if every is None or not 0 <= self.wall_ns() - made_ns < (every.step_s or 0) * NS_PER_S:
                 every = await self._make(horizon_s, switch, None)
-                until_ns = self.wall_ns() + (every.step_s or 0) * NS_PER_S
-                self._kept[key] = until_ns, every
+                self._kept[key] = self.wall_ns(), every
                 while len(self._kept) > MOST_KEPT:
                     del self._kept[next(iter(self._kept))]
         names = [f"{one.switch} {one.port}" for one in every.ports]

@@ -58,7 +58,7 @@ class SavedRounds:
         waiting: int = MOST_WAITING,
     ) -> None:
         self._waiting = waiting
-        self._newest: deque[str] = deque()
+        self._newest: dict[str, None] = {}  # ids, the last saved last
         self._database = database
         self._recorder = recorder
         self._keep = keep
@@ -67,10 +67,15 @@ class SavedRounds:
 
     def save(self, entry: Entry) -> None:
         """Queues a new round."""
-        self._recorder.put(lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id))
-        self._newest.append(entry.id)
+        self._recorder.put(
+            lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id), last=True
+        )
+        self._newest.pop(entry.id, None)  # a repeated round is one of those that wait, not another
+        self._newest[entry.id] = None
         if len(self._newest) > self._waiting:
-            self._recorder.drop(("round", self._newest.popleft()))
+            oldest = next(iter(self._newest))
+            del self._newest[oldest]
+            self._recorder.drop(("round", oldest))
         self._saved += 1
         if self._saved % PRUNE_EVERY == 1:
             since_ns = entry.created_ns - self._keep_ns
@@ -83,6 +88,7 @@ class SavedRounds:
         self._recorder.put(
             lambda connection: rounds.stand(connection, entry.id, entry.status, _standing(entry)),
             key=("standing", entry.id),
+            last=True,
         )
 
     async def save_now(self, entry: Entry) -> None:
@@ -329,9 +335,10 @@ class RecommendationStore:
     async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:
         """The newest from memory and database, newest first; with ``before`` only those older than that id.
 
-        Raises ``NotFoundError`` for an unknown id. Without the database only those in memory.
+        In order of creation, as in the database: a repeated one would else be ``before`` later ones. Raises
+        ``NotFoundError`` for an unknown id. Without the database only those in memory.
         """
-        found = self.newest(len(self))
+        found = sorted(self._entries.values(), key=lambda entry: (entry.created_ns, entry.id), reverse=True)
         oldest_ns = found[-1].created_ns if found else None
         if before is not None:
             one = await self.fetch(before)

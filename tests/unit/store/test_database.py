@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,19 @@ def test_a_migration_that_fails_leaves_nothing_behind(
         database.close()
     with opened(database_url) as database:
         database.write_now(add)
+
+
+def test_one_that_another_program_writes_for_long_is_opened_once_it_has_ended(tmp_path: Path) -> None:
+    with opened(f"sqlite:///{tmp_path}/x.db"):
+        pass
+    database = Database(f"sqlite:///{tmp_path}/x.db")
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UnavailableError, match="locked"):
+            database.open()
+    database.open()
+    assert asyncio.run(database.probe())
+    database.close()
 
 
 def test_a_database_of_a_later_version_is_refused(database_url: str) -> None:

@@ -24,11 +24,13 @@ from service.tuning.recommendations import (
     entry_of,
     row_of,
 )
+from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError
 from store.database import Database, Recorder
 from store.tables import recommendations
 from tests.unit.service.tuning.rounds import changing, keeping
 from twin.prediction import GainFigures
+from twin.search.recommendation import VerdictKind
 from twin.watermark import Watermark
 
 SECOND_NS = 1_000_000_000
@@ -223,6 +225,56 @@ def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(data
         assert memory.recorder.dropped == 3  # those before it are written
 
     over(database_url, scene, keep=1_000)
+
+
+def test_a_round_repeated_more_often_than_rounds_may_wait_is_saved_each_time(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        for rounds in range(1, MOST_WAITING + 3):
+            entry = memory.store.add(keeping(), 1.0)
+        await memory.recorder.flush()
+        saved = await memory.kept.one(entry.id)
+        assert saved is not None
+        assert saved.support is not None
+        assert (saved.support.rounds, memory.recorder.dropped) == (rounds, 0)
+
+    over(database_url, scene)
+
+
+@pytest.mark.parametrize("saved_before", [True, False])
+def test_what_was_decided_last_is_what_is_saved(database_url: str, saved_before: bool) -> None:
+    async def scene(memory: Memory) -> None:
+        entry = memory.store.add(changing(), 1.0)
+        if saved_before:
+            await memory.recorder.flush()
+        memory.store.caution(entry, "Not approved by policy.")
+        again = memory.store.add(changing(), 1.0)
+        assert again.id == entry.id
+        expired = memory.store.expire(again, "It is as it should not be.")
+        await memory.recorder.flush()
+        assert await memory.kept.one(entry.id) == expired
+
+    over(database_url, scene)
+
+
+def test_pages_leave_nothing_out_where_an_earlier_recommendation_was_repeated(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(changing(), 1.0).id]
+        ids += [memory.store.add(uncongested(), 1.0, changed=OTHER_TRAFFIC).id for _ in range(2)]
+        assert memory.store.add(changing(), 1.0).id == ids[0]
+        await memory.recorder.flush()
+        paged: list[str] = []
+        while found := newest_ids(await memory.store.page(1, before=paged[-1] if paged else None)):
+            paged += found
+        assert paged == ids[::-1]
+
+    over(database_url, scene)
+
+
+def uncongested() -> RoundResult:
+    """A round that could not tell, which supersedes nothing."""
+    kept = keeping()
+    verdict = replace(kept.recommendation.verdict, kind=VerdictKind.UNCONGESTED)
+    return replace(kept, recommendation=replace(kept.recommendation, verdict=verdict))
 
 
 def test_one_that_cannot_be_read_keeps_no_service_from_the_others(

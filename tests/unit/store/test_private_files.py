@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from settings.errors import SettingsError
+from settings.errors import SettingsError, UnavailableError
 from settings.load import with_storage
 from settings.model import Settings
 from store.database import Database
@@ -89,7 +89,7 @@ def test_another_connection_of_this_process_keeps_its_locks(tmp_path: Path) -> N
         first.execute("CREATE TABLE one (id INTEGER)")
         first.execute("BEGIN EXCLUSIVE")
         database = Database(f"sqlite:///{path}")
-        with closing(database), pytest.raises(SettingsError, match="locked"):
+        with closing(database), pytest.raises(UnavailableError, match="locked"):
             database.open()
         other = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM one')"
         assert os.spawnl(os.P_WAIT, sys.executable, sys.executable, "-c", other, str(path)) == 1

@@ -160,3 +160,12 @@ async def test_forecasts_of_all_ports_are_made_once_a_step(here: Running) -> Non
     await write(here, 60, 200, lambda _: 4e9)
     (port,) = (await get(here, PATH))["ports"]
     assert port["now_bytes_per_s"] == 4e9
+
+
+async def test_a_clock_that_was_set_back_keeps_no_forecast(here: Running) -> None:
+    await write(here, 60, 200, lambda _: 2e9)
+    assert (await get(here, PATH))["total"] == 1
+    here.hand.now_s -= 600
+    await write(here, 60, 200, lambda _: 4e9)
+    (port,) = (await get(here, PATH))["ports"]
+    assert port["now_bytes_per_s"] == 4e9
