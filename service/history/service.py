@@ -19,14 +19,15 @@ from service.ingest.window_owner import LatestState, WindowOwner
 from service.tuning.round import RoundResult
 from settings.model import Settings
 from settings.sections import DAY_S, Steps
-from store import alarm_rows, residual_rows
+from store import alarm_rows, lesson_rows, residual_rows
 from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.residual_rows import ResidualRow
-from store.tables import NAME_LENGTH, gains, prune_oldest, residuals
+from store.tables import NAME_LENGTH, gains, lessons, prune_oldest, residuals
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState
+from twin.advice.lessons import Lesson
 
 PRUNE_EVERY_S = 60.0
 PRUNED_AT_ONCE = 5_000
@@ -232,8 +233,10 @@ class History:
             both.create_task(self.queues.run_forever(), name="queue-history")
             both.create_task(self._prune_forever(), name="history-tidied")
 
-    def round_ended(self, recommendation_id: str, result: RoundResult) -> None:
-        """Records the twin's prediction against what was measured, and what the round's advice is worth."""
+    def round_ended(self, recommendation_id: str, result: RoundResult, lesson: Lesson | None) -> None:
+        """Records the twin's prediction against what was measured, what the round's advice is worth, and
+        what it teaches.
+        """
         answer = result.recommendation
         gain, error = answer.improvement.score_gain, answer.improvement.score_error
         if not answer.changes:
@@ -248,6 +251,9 @@ class History:
             error if by_gain else None,
         )
         self._recorder.put(partial(residual_rows.put, row=row))
+        if lesson is not None:
+            document = lesson.packed()
+            self._recorder.put(partial(lesson_rows.put, at_ns=row.at_ns, document=document))
 
     def prune(self) -> None:
         """Prunes some of the entries that are too old, and ends alarms whose end was lost."""
@@ -257,7 +263,7 @@ class History:
             partial(alarm_rows.prune, ended_before_ns=before_ns, keep=self._most_alarms, most=PRUNED_AT_ONCE),
             key="prune alarms",
         )
-        for table in (residuals, gains):
+        for table in (residuals, gains, lessons):
             old = partial(prune_oldest, at_ns=table.c.at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
             self._recorder.put(old, key=f"prune {table.name}")
 

@@ -1,0 +1,18 @@
+"""Rows of the lessons table: what each round teaches the advice."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from store.tables import lessons, upsert
+
+
+def put(connection: Connection, at_ns: int, document: bytes) -> None:
+    """Inserts it, or replaces that of the same time."""
+    connection.execute(upsert(connection, lessons), [{"at_ns": at_ns, "document": document}])
+
+
+def newest(connection: Connection, limit: int) -> list[bytes]:
+    """Documents of the newest ``limit``, the oldest of them first."""
+    query = select(lessons.c.document).order_by(lessons.c.at_ns.desc()).limit(limit)
+    return list(connection.scalars(query))[::-1]
