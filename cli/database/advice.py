@@ -39,7 +39,7 @@ def train(config: Path | None, file: Path | None, rounds: int, *, as_json: bool)
     learnt.provenance["at"] = timestamp(time.time_ns())
     number = kept.add(target, learnt)
     if as_json:
-        print_json({"version": number, "file": str(target), **learnt.provenance})
+        print_json(next(_document(one) for one in kept.listed(target) if one.number == number))
         return
     print_line(f"version {number} is in use: {target}")
     _print_table(target)
