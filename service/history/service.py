@@ -23,7 +23,7 @@ from store import alarm_rows, lesson_rows, residual_rows
 from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.residual_rows import ResidualRow
-from store.tables import NAME_LENGTH, gains, lessons, prune_oldest, residuals
+from store.tables import NAME_LENGTH, gains, prune_oldest, residuals
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState
@@ -33,6 +33,9 @@ PRUNE_EVERY_S = 60.0
 PRUNED_AT_ONCE = 5_000
 MOST_ALARMS = 1_000_000
 MOST_ALARMS_IN_MEMORY = 10_000
+MOST_LESSONS = 10_000
+"""Three days of rounds every 30 s, about 6 KB each."""
+MOST_LESSONS_IN_MEMORY = 100
 MOST_WAITING_ROWS = 500_000
 """Queued rows of ports, about 120 MB: 15 steps of 32 000. Beyond, new steps are dropped until the database
 catches up.
@@ -213,6 +216,7 @@ class History:
         self._clocks = clocks
         self._keep_ns = round(settings.storage.keep_days * DAY_S * NS_PER_S)
         self._most_alarms = MOST_ALARMS if database.durable else MOST_ALARMS_IN_MEMORY
+        self._most_lessons = MOST_LESSONS if database.durable else MOST_LESSONS_IN_MEMORY
         self.queues = QueueHistory(
             settings.storage.steps(),
             recorder=recorder,
@@ -263,9 +267,10 @@ class History:
             partial(alarm_rows.prune, ended_before_ns=before_ns, keep=self._most_alarms, most=PRUNED_AT_ONCE),
             key="prune alarms",
         )
-        for table in (residuals, gains, lessons):
+        for table in (residuals, gains):
             old = partial(prune_oldest, at_ns=table.c.at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
             self._recorder.put(old, key=f"prune {table.name}")
+        self._recorder.put(partial(lesson_rows.prune, keep=self._most_lessons), key="prune lessons")
 
     async def _prune_forever(self) -> None:
         while True:

@@ -68,7 +68,7 @@ class Rows:
     def of_lessons(cls, lessons: Sequence[Lesson], codes: Sequence[Code], *, copies: int, first: int) -> Self:
         """Each round as a state, from the number ``first`` on, with ``copies`` rows, so that it counts like
         one that was drawn. What a code gains is told by all that the round tried, weighed by the inverse
-        distance to the fourth (Shepard, ACM National Conference 1968).
+        distance to the fourth.
         """
         made = [
             (x, behind, kept, first + number, OWN, copy == 0, behind, math.nan)

@@ -83,6 +83,12 @@ class Place:
                 )
             )
 
+    def kept(self) -> list[bytes]:
+        return self._database.read_now(lambda connection: lesson_rows.newest(connection, 1_000))
+
+    def pruned(self, keep: int) -> None:
+        self._database.write_now(lambda connection: lesson_rows.prune(connection, keep=keep))
+
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         code = run_to_exit_code(app, ["advice", *arguments, "--config", str(self._config)])
         out, err = self._capsys.readouterr()
@@ -106,6 +112,7 @@ def test_too_short_a_history_is_a_sentence_and_leaves_no_file(place: Place, tmp_
     other = json.dumps({"features": {"charm": 1.0}, "bdp_bytes": 1.0, "tried": []}).encode()
     place.keep([b"damaged", other, *(one.packed() for one in planted(39, Watermark(9_000, 20_000, 0.5)))])
     before = {one.name for one in tmp_path.iterdir()}
+    assert len(place.kept()) == 41
     code, out, err = place("train")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "received 39 rounds; a tree is learnt from 40 rounds or more" in err
@@ -139,6 +146,13 @@ def test_rounds_teach_a_version_and_there_is_a_way_back(place: Place) -> None:
     code, _, err = place("rollback")
     assert code == 2
     assert "it is none of the versions beside it" in err
+
+
+def test_the_newest_lessons_are_kept(place: Place) -> None:
+    place.keep([b"1", b"2", b"3", b"4"])
+    for keep, found in ((4, [b"1", b"2", b"3", b"4"]), (2, [b"3", b"4"]), (9, [b"3", b"4"])):
+        place.pruned(keep)
+        assert place.kept() == found
 
 
 def test_without_scikit_learn_it_says_what_to_install(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
