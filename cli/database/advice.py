@@ -76,6 +76,10 @@ def _document(one: kept.Version) -> dict[str, Any]:
 
 
 def _print_table(target: Path) -> None:
+    found = kept.listed(target)
+    if not found:
+        print_line(f"no version of {target.name} yet; ecntwin advice train makes one")
+        return
     columns = (
         "version",
         "learnt",
@@ -87,8 +91,8 @@ def _print_table(target: Path) -> None:
         "what runs",
         "shipped",
     )
-    table = headed_table("Versions of advice; regrets of rounds held out, 0.1: about 10 %", *columns)
-    for one in kept.listed(target):
+    table = headed_table("Versions of advice; regrets in gain, of what was held out", *columns)
+    for one in found:
         of = one.learnt.provenance
         held = of.get("held out", {})
         own, drawn = held.get("own", {}), held.get("shipped states", {})

@@ -13,6 +13,7 @@ from twin.advice.growing import CALIBRATED, FAILED, LEAST_LEAF, Rows, drawn_to_c
 from twin.advice.labelled import kept
 from twin.advice.lessons import Lesson
 from twin.errors import ParameterError
+from twin.units import percent_text
 
 LEAST_ROUNDS = 2 * LEAST_LEAF  # what is left after calibration fills a leaf
 
@@ -56,7 +57,10 @@ def check_better(learnt: Learnt) -> None:
     rounds, figures = learnt.provenance["rounds"], learnt.provenance["held out"]
     now, then, tried = figures["own"]["regret"], figures["own, before"]["regret"], figures["own"]["states"]
     if now >= then:
-        rule = f"on the newest {tried} of them a new tree lacks {now:.3f}, and the one in use {then:.3f}"
+        rule = (
+            f"on the newest {tried} of them the best watermark gains {percent_text(now)} more than what a "
+            f"new tree says, and {percent_text(then)} more than what the one in use does"
+        )
         remedy = "the one in use stays; learn again when there are more rounds"
         raise ParameterError("advice train", f"{rounds} rounds", rule, remedy)
 

@@ -135,7 +135,7 @@ def test_rounds_teach_a_version_and_there_is_a_way_back(place: Place) -> None:
     body = place.file.read_bytes()
     code, _, err = place("train")
     assert code == 2
-    assert "on the newest 21 of them a new tree lacks" in err
+    assert "on the newest 21 of them the best watermark gains" in err
     assert place.file.read_bytes() == body
     (listed,) = place.json("list")["versions"]
     assert (listed["version"], listed["in_use"], listed["file"]) == (1, True, "own-1.json")
@@ -164,6 +164,7 @@ def test_without_scikit_learn_it_says_what_to_install(place: Place, monkeypatch:
 
 def test_without_a_file_of_its_own_there_are_no_versions(tmp_path: Path, place: Place) -> None:
     (tmp_path / "settings.yaml").write_text("tuning: {advice: true}\n")
+    assert "no version of own.json yet" in place("list", "--file", "own.json")[1]
     code, _, err = place("list")
     assert code == 2
     assert "name one, such as advice.json" in err
