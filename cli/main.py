@@ -48,7 +48,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a token and print it; it is shown only once."""
-    from cli.token import create_token
+    from cli.database.token import create_token
 
     create_token(config, name, scope, expires, as_json=as_json)
 
@@ -56,7 +56,7 @@ def create(
 @tokens.command("list")
 def list_(config: Config = None, as_json: Json = False) -> None:
     """List tokens with their scopes, expiry and last use."""
-    from cli.token import list_tokens
+    from cli.database.token import list_tokens
 
     list_tokens(config, as_json=as_json)
 
@@ -64,9 +64,48 @@ def list_(config: Config = None, as_json: Json = False) -> None:
 @tokens.command()
 def revoke(name: Name, config: Config = None, as_json: Json = False) -> None:
     """Revoke a token; a running service refuses it within a few seconds."""
-    from cli.token import revoke_token
+    from cli.database.token import revoke_token
 
     revoke_token(config, name, as_json=as_json)
+
+
+advice = typer.Typer(
+    name="advice",
+    help="Learn the advice between rounds from the service's own rounds, also while it runs, or go back.",
+    no_args_is_help=True,
+)
+AdviceFile = Annotated[
+    Path | None, unset("--file", help="Artefact file; tuning.advice_file of the settings.")
+]
+
+
+@advice.command()
+def train(
+    rounds: Annotated[int, typer.Option(min=1, help="Learn from so many of the newest rounds.")] = 2_000,
+    file: AdviceFile = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Learn a new version from rounds in the service's database, and put it in use if it is better."""
+    from cli.database.advice import train as run
+
+    run(config, file, rounds, as_json=as_json)
+
+
+@advice.command("list")
+def list_versions(file: AdviceFile = None, config: Config = None, as_json: Json = False) -> None:
+    """List versions with what they were learnt from and how they did on rounds held out."""
+    from cli.database.advice import versions
+
+    versions(config, file, as_json=as_json)
+
+
+@advice.command()
+def rollback(file: AdviceFile = None, config: Config = None, as_json: Json = False) -> None:
+    """Put the version in use again that the current one replaced."""
+    from cli.database.advice import rollback as run
+
+    run(config, file, as_json=as_json)
 
 
 app = typer.Typer(name="ecntwin", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -517,6 +556,7 @@ def topology(
 
 operator.add_to(app)
 app.add_typer(tokens)
+app.add_typer(advice)
 
 
 @app.command()

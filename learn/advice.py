@@ -1,4 +1,5 @@
-"""Learns the advice between rounds: ``python -m learn.advice`` writes ``twin/advice/advice.json``.
+"""Learns the advice between rounds: ``python -m learn.advice`` writes ``twin/advice/advice.json``, and the
+states that it is learnt from beside it.
 
 States are drawn, the replay engine runs the codebook on each, and one tree learns which code gains most. What
 was run stays in ``build/advice``: a run that was ended goes on there. Prints how the tree does on families of
@@ -12,7 +13,6 @@ import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numba
@@ -22,24 +22,24 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from learn import states as drawing
-from learn import tree as growing
-from learn.labels import Labelled, labelled
+from learn.labels import labelled
 from learn.states import FAMILIES, State
-from learn.tree import FAILED, Held, Made, Rows, held_out, made
+from learn.tree import Held, held_out
+from twin.advice import growing
 from twin.advice._tree import leaves_of
-from twin.advice.artefact import SCHEMA, SHIPPED, Feature, Learnt
+from twin.advice.artefact import SHIPPED, Learnt
 from twin.advice.codebook import Code
 from twin.advice.features import Scales
+from twin.advice.growing import FAILED, REGRET_LIMIT, Rows, drawn_to_calibrate, made
+from twin.advice.labelled import STATES, Labelled, keep
 from twin.search.gain import POLICIES
 from twin.watermark import Watermark
 
 N_CODES = 32
 N_STATES = 700
-REGRET_LIMIT = 0.3  # about what nine of ten full runs over the codes lack on the next moment of traffic
 POOL_STATES, FIRST_POOL_SEED = 84, 1_000_000
 _POOL = 48  # codes in BDP and as many in bytes
 _USUAL_BDP = 35_000.0  # bytes, between that of 25 and of 100 Gbit/s
-_DIGITS = 5  # of a threshold or range in the file
 
 
 def pool_codes() -> list[Code]:
@@ -117,16 +117,6 @@ def evaluated(rows: Rows) -> dict[str, dict[str, float]]:
     return {name: figures(held) for name, held in every.items()}
 
 
-def learnt_of(found: Made, codes: Sequence[Code], provenance: dict[str, Any]) -> Learnt:
-    ranges = [Feature(one.name, _rounded(one.low), _rounded(one.high)) for one in found.ranges]
-    short = [Code(*(_rounded(getattr(one, name)) for name in one.__struct_fields__)) for one in codes]
-    return Learnt(SCHEMA, ranges, short, found.tree, found.leaves, REGRET_LIMIT, provenance)
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
-
-
 def decision_ns(learnt: Learnt, x: NDArray[np.float64]) -> float:
     """Nanoseconds a row, the median of five runs over a million of them."""
     rows = np.ascontiguousarray(x[np.random.default_rng(60).integers(0, len(x), 1_000_000)])
@@ -190,9 +180,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table(metrics))
     versions = {one.__name__: one.__version__ for one in (np, numba, sklearn)}
     provenance = {"states": given.states, "recipe": recipe(), "versions": versions, "held out": metrics}
-    learnt = learnt_of(made(rows), codes, provenance)
+    learnt = made(rows, drawn_to_calibrate(rows)).learnt(codes, provenance)
     body = msgspec.json.encode(learnt)
     given.out.write_bytes(body + b"\n")
+    keep(first, second, given.out.with_name(STATES.name))
     took_ns = decision_ns(learnt, rows.x)
     print(f"{given.out}: {len(body)} bytes, {len(learnt.leaves)} leaves; {took_ns:.0f} ns a decision")
 

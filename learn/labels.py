@@ -4,61 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from learn.states import State, state
 from twin.advice.features import Queue, Scales, fixed_features
+from twin.advice.labelled import EVEN, Labelled
 from twin.prediction import SolveStatus
 from twin.replay.model import ReplayEngine
-from twin.search.gain import Policy, gain_over, persistent_bytes_share
+from twin.search.gain import gain_over, persistent_bytes_share
 from twin.watermark import Watermark
 
 MarksOf = Callable[[State, Scales], Sequence[Watermark]]
 _ENGINE_SEED = 1
-_EVEN = Policy(0.5, 0.5)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Labelled:
-    """A state and its watermarks, the incumbent first.
-
-    ``fixed`` are the features that do not depend on what runs. ``queues[k]`` and ``parts[k]`` are under
-    watermark k: of the gain over the incumbent bulk and delay, before their weights, and harm; NaN where a
-    run failed.
-    """
-
-    seed: int
-    family: str
-    scales: Scales
-    fixed: NDArray[np.float64]
-    marks: tuple[Watermark, ...]
-    queues: tuple[Queue, ...]
-    parts: NDArray[np.float64]
-
-    def gains(self, policy: Policy) -> NDArray[np.float64]:
-        """Gains over the incumbent [watermark], with the price of harm that the parts were taken with."""
-        weights = np.array([policy.bulk, policy.delay, policy.harm_price / _EVEN.harm_price])
-        found: NDArray[np.float64] = self.parts @ weights
-        return found
-
-    @classmethod
-    def of_line(cls, line: str) -> Labelled:
-        found = json.loads(line)
-        return cls(
-            found["seed"],
-            found["family"],
-            Scales(*found["scales"]),
-            np.array(found["fixed"]),
-            tuple(Watermark(*one) for one in found["marks"]),
-            tuple(Queue(*one) for one in found["queues"]),
-            np.array(found["parts"], dtype=np.float64),
-        )
+def _of_line(line: str) -> Labelled:
+    found = json.loads(line)
+    return Labelled(
+        found["seed"],
+        found["family"],
+        Scales(*found["scales"]),
+        np.array(found["fixed"]),
+        tuple(Watermark(*one) for one in found["marks"]),
+        tuple(Queue(*one) for one in found["queues"]),
+        np.array(found["parts"], dtype=np.float64),
+    )
 
 
 def labelled(
@@ -82,7 +56,7 @@ def labelled(
 
 
 def _read(file: Path) -> list[Labelled]:
-    return [Labelled.of_line(line) for line in _lines(file)]
+    return [_of_line(line) for line in _lines(file)]
 
 
 def _lines(file: Path) -> list[str]:
@@ -107,7 +81,7 @@ def _label(seed: int) -> str:
     found = ReplayEngine().predict(drawn.scenario, marks, seed=_ENGINE_SEED)
     now = found[0]
     share = persistent_bytes_share(drawn.scenario, now.goodput_bytes_per_s)
-    gains = [gain_over(now, one, _EVEN, share) for one in found]
+    gains = [gain_over(now, one, EVEN, share) for one in found]
     queues = [
         Queue.over(np.array(one.port_queue_mean_bytes)) if one.status is SolveStatus.OK else Queue(0.0, 0.0)
         for one in found
@@ -119,6 +93,6 @@ def _label(seed: int) -> str:
         "fixed": fixed_features(drawn.scenario, scales).tolist(),
         "marks": [[one.kmin_bytes, one.kmax_bytes, one.pmax] for one in marks],
         "queues": [[one.mean_bytes, one.deepest_bytes] for one in queues],
-        "parts": [[one.bulk / _EVEN.bulk, one.delay / _EVEN.delay, one.harm] for one in gains],
+        "parts": [[one.bulk / EVEN.bulk, one.delay / EVEN.delay, one.harm] for one in gains],
     }
     return json.dumps(document)

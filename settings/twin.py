@@ -222,7 +222,8 @@ class TuningSettings(Section):
 
     With ``advice``, every look also says in a moment what a round would most likely choose; it is often far
     from that still (docs/twin/advice.md), and nothing sets it. ``advice_file`` is learnt from other traffic
-    than what comes with ecntwin.
+    than what comes with ecntwin, such as the service's own (ecntwin advice train); it is read again when it
+    changes.
     """
 
     enabled: bool = True

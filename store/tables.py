@@ -71,6 +71,14 @@ residuals = Table(
 that it predicted for its answer.
 """
 
+lessons = Table(
+    "lessons",
+    metadata,
+    Column("at_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+)
+"""What each round teaches the advice: features of its traffic, and gains of what it tried (JSON, zlib)."""
+
 gains = Table(
     "gains",
     metadata,

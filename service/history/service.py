@@ -19,7 +19,7 @@ from service.ingest.window_owner import LatestState, WindowOwner
 from service.tuning.round import RoundResult
 from settings.model import Settings
 from settings.sections import DAY_S, Steps
-from store import alarm_rows, residual_rows
+from store import alarm_rows, lesson_rows, residual_rows
 from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.residual_rows import ResidualRow
@@ -27,11 +27,15 @@ from store.tables import NAME_LENGTH, gains, prune_oldest, residuals
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState
+from twin.advice.lessons import Lesson
 
 PRUNE_EVERY_S = 60.0
 PRUNED_AT_ONCE = 5_000
 MOST_ALARMS = 1_000_000
 MOST_ALARMS_IN_MEMORY = 10_000
+MOST_LESSONS = 10_000
+"""Three days of rounds every 30 s, about 6 KB each."""
+MOST_LESSONS_IN_MEMORY = 100
 MOST_WAITING_ROWS = 500_000
 """Queued rows of ports, about 120 MB: 15 steps of 32 000. Beyond, new steps are dropped until the database
 catches up.
@@ -212,6 +216,7 @@ class History:
         self._clocks = clocks
         self._keep_ns = round(settings.storage.keep_days * DAY_S * NS_PER_S)
         self._most_alarms = MOST_ALARMS if database.durable else MOST_ALARMS_IN_MEMORY
+        self._most_lessons = MOST_LESSONS if database.durable else MOST_LESSONS_IN_MEMORY
         self.queues = QueueHistory(
             settings.storage.steps(),
             recorder=recorder,
@@ -232,8 +237,10 @@ class History:
             both.create_task(self.queues.run_forever(), name="queue-history")
             both.create_task(self._prune_forever(), name="history-tidied")
 
-    def round_ended(self, recommendation_id: str, result: RoundResult) -> None:
-        """Records the twin's prediction against what was measured, and what the round's advice is worth."""
+    def round_ended(self, recommendation_id: str, result: RoundResult, lesson: Lesson | None) -> None:
+        """Records the twin's prediction against what was measured, what the round's advice is worth, and
+        what it teaches.
+        """
         answer = result.recommendation
         gain, error = answer.improvement.score_gain, answer.improvement.score_error
         if not answer.changes:
@@ -248,6 +255,9 @@ class History:
             error if by_gain else None,
         )
         self._recorder.put(partial(residual_rows.put, row=row))
+        if lesson is not None:
+            document = lesson.packed()
+            self._recorder.put(partial(lesson_rows.put, at_ns=row.at_ns, document=document))
 
     def prune(self) -> None:
         """Prunes some of the entries that are too old, and ends alarms whose end was lost."""
@@ -260,6 +270,7 @@ class History:
         for table in (residuals, gains):
             old = partial(prune_oldest, at_ns=table.c.at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
             self._recorder.put(old, key=f"prune {table.name}")
+        self._recorder.put(partial(lesson_rows.prune, keep=self._most_lessons), key="prune lessons")
 
     async def _prune_forever(self) -> None:
         while True:

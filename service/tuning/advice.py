@@ -9,16 +9,20 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Self
 
+import numpy as np
+
 from service.network_metrics import AdviceMetrics
-from service.tuning.round import Ask, IncumbentOf, rebuilt, switches_of
+from service.tuning.round import Ask, IncumbentOf, RoundResult, rebuilt, switches_of
 from settings.twin import TuningSettings
 from telemetry.errors import TelemetryError
 from telemetry.state import NetworkState
 from twin.advice.artefact import SHIPPED, Learnt, read
 from twin.advice.features import Scales, features, queue_of
 from twin.advice.guard import Advice, advise
+from twin.advice.lessons import Lesson
 from twin.errors import ParameterError, TwinError
 from twin.search.push_gate import GateSettings
 from twin.search.recommendation import Recommendation, VerdictKind
@@ -48,7 +52,7 @@ class Adviser:
 
     def __init__(
         self,
-        learnt: Learnt | None,
+        file: Path | None,
         *,
         gate: GateSettings,
         metrics: AdviceMetrics,
@@ -59,11 +63,15 @@ class Adviser:
         self.newest: Given | None = None
         self.looks: Counter[str] = Counter()
         self.rounds: Counter[Answered] = Counter()
-        self._learnt = learnt
+        self._file = file
+        self._stamp: tuple[int, ...] | None = None
+        self._learnt: Learnt | None = None
         self._gate = gate
         self._metrics = metrics
         self._clock_ns = clock_ns
         self._open: Advice | None = None  # no round has answered it yet
+        if file is not None:
+            self._read(file)
 
     @classmethod
     def of(
@@ -75,23 +83,25 @@ class Adviser:
         metrics: AdviceMetrics,
         clock_ns: Callable[[], int],
     ) -> Self:
-        """With what the settings name. Where that cannot be read the service goes on without advice."""
-        learnt, problem = None, None
+        """With what the settings name. Where that cannot be read the service goes on without advice; it is
+        read again when it changes.
+        """
+        file, problem = None, None
         if not settings.advice:
             problem = "Advice is off (tuning.advice)."
         elif not by_gain:
             problem = "Advice is on gains, and rounds decide by another score (search.score)."
         else:
-            try:
-                learnt = read(settings.advice_file or SHIPPED)
-            except ParameterError as error:
-                problem = f"{error}."
-                _log.warning("no advice between rounds: %s", problem)
-        return cls(learnt, gate=gate, metrics=metrics, clock_ns=clock_ns, problem=problem)
+            file = settings.advice_file or SHIPPED
+        return cls(file, gate=gate, metrics=metrics, clock_ns=clock_ns, problem=problem)
 
     async def look(self, state: NetworkState, ask: Ask, incumbent: IncumbentOf, held: Sequence[str]) -> None:
         """Advises on this state; ``held`` are the push gate's sentences. Never raises: rounds go on."""
+        if self._file is None:
+            return
+        await asyncio.to_thread(self._read, self._file)
         if self._learnt is None:
+            self.newest = self._open = None
             return
         try:
             found = await asyncio.to_thread(self._advice, self._learnt, state, ask, incumbent, held)
@@ -103,6 +113,22 @@ class Adviser:
         self._metrics.looks.labels(outcome).inc()
         self.newest = Given(found, self._clock_ns())
         self._open = found
+
+    def _read(self, file: Path) -> None:
+        """Reads the file unless it is the one read before: a version may have been put in its place."""
+        try:
+            found = file.stat()
+            stamp: tuple[int, ...] = (found.st_ino, found.st_mtime_ns, found.st_size)
+        except OSError:
+            stamp = ()  # reading says what is wrong
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._learnt, self.problem = read(file), None
+        except ParameterError as error:
+            self._learnt, self.problem = None, f"{error}."
+            _log.warning("no advice between rounds: %s", self.problem)
 
     def round_ended(self, answer: Recommendation) -> None:
         """Compares the newest advice with the answer of a round, unless one did before."""
@@ -136,6 +162,29 @@ class Adviser:
             other_senders=others,
             held=held,
         )
+
+
+def lesson_of(result: RoundResult, ask: Ask) -> Lesson | None:
+    """What the round teaches, with features as a look sees them. None where there is no advice on what it
+    judged: a score that is no gain, a twin out of step, ports of roles that run different watermarks, senders
+    of another kind than DCQCN, unknown queues. Never raises: the round is done.
+    """
+    answer, queue = result.recommendation, queue_of(result.state)
+    calibrated = answer.verdict.kind is not VerdictKind.UNCALIBRATED
+    if answer.score_is != "gain" or not calibrated or answer.incumbent_by_role or queue is None:
+        return None
+    try:
+        scenario = rebuilt(result.state, ask.fabric, None, replay_s=LOOKED_S, live=True).scenario
+        scales = Scales.of(scenario)
+        row = features(scenario, scales, queue, answer.incumbent, ask.search.policy)
+    except (TwinError, TelemetryError):
+        return None
+    except Exception:
+        _log.exception("the features of a round could not be made; it is not kept to learn from")
+        return None
+    if scenario.sending or not np.isfinite(row).all():
+        return None
+    return Lesson.of(row, scales.bdp_bytes, answer.candidates)
 
 
 def answered_by(advised: Watermark, incumbent: Watermark | None, answer: Recommendation) -> Answered:

@@ -22,7 +22,7 @@ from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.nics.polling import NicPolling
 from service.rollouts.manager import Rollouts
-from service.tuning.advice import Adviser
+from service.tuning.advice import Adviser, lesson_of
 from service.tuning.approvals import Approvals
 from service.tuning.entry import Entry, to_decide
 from service.tuning.gate import PushGate
@@ -227,7 +227,8 @@ class TuningLoop:
         before = await self.gains.of_window(snapshot, state) if measures else None
         wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
         entry = self._keep(result, wall_s, before, running, changed, rolling)
-        self.history.round_ended(entry.id, result)
+        lesson = await loop.run_in_executor(self._thread, lesson_of, result, ask)
+        self.history.round_ended(entry.id, result, lesson)
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
 

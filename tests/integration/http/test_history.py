@@ -14,9 +14,11 @@ import httpx
 import pytest
 
 from service.history.service import QueueHistory
+from store import lesson_rows
 from tests.integration.http.test_alarms import LOOKS, Port
 from tests.integration.http.test_rollouts import TUNING, Fleet, started
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, report, running
+from twin.advice.lessons import Lesson
 
 pytestmark = pytest.mark.anyio
 
@@ -218,6 +220,11 @@ async def test_each_round_leaves_a_residual_also_one_that_keeps_what_runs(here: 
     here.hand.now_s += 1
     found = (await get(here, "/v1/history/residuals"))["residuals"]
     assert [one["recommendation"] for one in found] == [one["id"] for one in reversed(rounds)]
+    taught = await here.service.database.read(lambda connection: lesson_rows.newest(connection, 2))
+    lessons = [Lesson.unpacked(one) for one in taught]
+    assert [len(one.tried) for one in lessons if one is not None] == [
+        one["candidate_count"] for one in rounds[1:]
+    ], "of the newest rounds, the oldest first"
     newest, told = found[0], rounds[-1]
     assert newest["predicted_bytes"] == told["measured"]["predicted_queue_mean_bytes"]
     assert newest["measured_bytes"] == told["measured"]["queue_mean_bytes"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.network_metrics import AdviceMetrics
-from service.tuning.advice import Adviser, answered_by
+from service.tuning.advice import Adviser, answered_by, lesson_of
 from settings.twin import TuningSettings
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, changing, keeping, state
+from twin.advice.artefact import SHIPPED
+from twin.advice.features import FEATURES
+from twin.advice.lessons import Lesson
 from twin.search.push_gate import GateSettings
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
@@ -43,6 +47,45 @@ def test_without_an_artefact_it_says_why(tmp_path: Path, caplog: pytest.LogCaptu
     assert found.problem in caplog.text
     assert adviser(advice=False).problem == "Advice is off (tuning.advice)."
     assert "search.score" in (adviser(by_gain=False).problem or "")
+
+
+@pytest.mark.anyio
+async def test_a_version_put_in_its_place_is_taken_at_the_next_look(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    found = adviser(advice_file=file)
+    assert "No such file" in (found.problem or "")
+    part = tmp_path / "part"
+    for body, problem in ((SHIPPED.read_bytes(), None), (b"{}", "missing"), (SHIPPED.read_bytes(), None)):
+        part.write_bytes(body)
+        part.replace(file)
+        await found.look(state(), ask(0.0), lambda _: INCUMBENT, ())
+        assert (problem or "") in (found.problem or ""), problem
+        assert (found.newest is None) == (found.problem is not None) == (problem is not None)
+
+
+def test_a_round_teaches_the_features_of_its_look_and_what_each_watermark_gains() -> None:
+    result = changing()
+    lesson = lesson_of(result, ask(0.0))
+    assert lesson is not None
+    assert tuple(lesson.features) == FEATURES
+    assert lesson.features["Kmin that runs, log BDP"] == pytest.approx(
+        math.log(INCUMBENT.kmin_bytes / lesson.bdp_bytes)
+    )
+    answer = result.recommendation
+    assert [one[3] for one in lesson.tried] == [one.score for one in answer.candidates]
+    assert Lesson.unpacked(lesson.packed()) == lesson
+
+
+def test_a_round_that_could_not_tell_teaches_nothing() -> None:
+    result = changing()
+    answer = result.recommendation
+    unsure = replace(answer.verdict, kind=VerdictKind.UNCALIBRATED)
+    for other in (
+        replace(answer, verdict=unsure),
+        replace(answer, score_is="normalised"),
+        replace(answer, incumbent_by_role=(("uplink", INCUMBENT),)),
+    ):
+        assert lesson_of(replace(result, recommendation=other), ask(0.0)) is None
 
 
 def test_a_round_confirms_what_gains_as_much_within_the_margin() -> None:

@@ -31,7 +31,7 @@ def create_token(
     expires_ns = None if expires is None else by.now_ns + lifetime_ns(expires)
     taken, text = [one.name for one in settings.security.tokens], new_text()
     made = partial(create, name=name, text=text, scopes=chosen, expires_ns=expires_ns, taken=taken, by=by)
-    with _database(settings) as database:
+    with opened(settings) as database:
         row = database.write_now(made)
     if as_json:
         print_json(_document(row, by.now_ns) | {"token": text})
@@ -41,7 +41,7 @@ def create_token(
 
 def list_tokens(config: Path | None, *, as_json: bool) -> None:
     settings, by = _settings(config), _maker()
-    with _database(settings) as database:
+    with opened(settings) as database:
         rows = database.read_now(token_rows.listed)
     documents = [_document(row, by.now_ns) for row in rows]
     if as_json:
@@ -56,7 +56,7 @@ def list_tokens(config: Path | None, *, as_json: bool) -> None:
 
 def revoke_token(config: Path | None, name: str, *, as_json: bool) -> None:
     settings, by = _settings(config), _maker()
-    with _database(settings) as database:
+    with opened(settings) as database:
         row = database.write_now(partial(revoke, name=name, by=by))
     if as_json:
         print_json(_document(row, by.now_ns))
@@ -64,16 +64,21 @@ def revoke_token(config: Path | None, name: str, *, as_json: bool) -> None:
         print_line(f"{name} is revoked; a service that runs refuses it within a few seconds")
 
 
-def _settings(config: Path | None) -> Settings:
+def stored_settings(config: Path | None, what: str, remedy: str) -> Settings:
+    """Raises ``InputError`` without a database that outlives the service."""
     settings = with_storage(load_settings(config))
     if settings.storage.database is None:
         raise InputError(
             "settings storage.url",
             "memory",
-            "tokens are kept in a database that the service has too",
-            "name one, such as sqlite:///ecntwin.db, or configure security.tokens",
+            f"{what} in a database that the service has too",
+            f"name one, such as sqlite:///ecntwin.db{remedy}",
         )
     return settings
+
+
+def _settings(config: Path | None) -> Settings:
+    return stored_settings(config, "tokens are kept", ", or configure security.tokens")
 
 
 def _maker() -> Operator:
@@ -85,7 +90,7 @@ def _maker() -> Operator:
 
 
 @contextmanager
-def _database(settings: Settings) -> Iterator[Database]:
+def opened(settings: Settings) -> Iterator[Database]:
     database = Database(settings.storage.database, alone=False)
     try:
         database.open()

@@ -1,0 +1,26 @@
+"""Rows of the lessons table: what each round teaches the advice."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, select
+
+from store.tables import lessons, upsert
+
+
+def put(connection: Connection, at_ns: int, document: bytes) -> None:
+    """Inserts it, or replaces that of the same time."""
+    connection.execute(upsert(connection, lessons), [{"at_ns": at_ns, "document": document}])
+
+
+def newest(connection: Connection, limit: int) -> list[bytes]:
+    """Documents of the newest ``limit``, the oldest of them first."""
+    query = select(lessons.c.document).order_by(lessons.c.at_ns.desc()).limit(limit)
+    return list(connection.scalars(query))[::-1]
+
+
+def prune(connection: Connection, *, keep: int) -> None:
+    """Removes all but the newest ``keep``."""
+    times = select(lessons.c.at_ns).order_by(lessons.c.at_ns.desc())
+    oldest_kept = connection.scalar(times.offset(keep - 1).limit(1))
+    if oldest_kept is not None:
+        connection.execute(delete(lessons).where(lessons.c.at_ns < oldest_kept))

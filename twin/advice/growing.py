@@ -1,0 +1,212 @@
+"""One cost-sensitive decision tree over the regrets of codes; scikit-learn (extra ``learn``) grows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.advice.artefact import SCHEMA, Feature, Leaf, Learnt, Tree
+from twin.advice.codebook import Code
+from twin.advice.features import FEATURES, running_features
+from twin.advice.labelled import Labelled
+from twin.advice.lessons import Lesson
+from twin.search.gain import POLICIES, Policy
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeRegressor
+
+DEPTH, LEAST_LEAF = 10, 20  # states of a leaf, each of which brings several rows
+INCUMBENTS = 4  # of each state: the drawn one, and codes
+CALIBRATED = 0.35  # of the states; the others grow the tree
+COVERED = 0.9
+OWN = "own"  # the family of a service's own rounds
+MOST_REGRET = 0.4  # the tree grows as if no code were further behind: it tells the good ones apart
+FAILED = 2.0  # how far behind the incumbent a failed run is
+REGRET_LIMIT = 0.3  # about what nine of ten full runs over the codes lack on the next moment of traffic
+_NEAREST = 0.1  # as Watermark.distance_to (a factor of e in one value is 1); nearer is not surer
+_SLACK = 0.02  # of the trained range, by which a feature may leave it
+_DIGITS = 5  # of a threshold or range in the file
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Examples: ``x`` [row, feature]; ``behind`` [row, code], how much a code gains less than the best of its
+    state, and ``kept`` [row], how much the incumbent does, in the mean over two moments of its traffic; the
+    place of the state and its family. ``drawn``: one row of each state, with the incumbent and the policy
+    that it drew. ``later`` [row, code] is ``behind`` on the second moment alone, ``full`` [row] how much the
+    best of the first moment is behind there: what a full run over the codes would lack.
+    """
+
+    x: NDArray[np.float64]
+    behind: NDArray[np.float64]
+    kept: NDArray[np.float64]
+    state: NDArray[np.int64]
+    family: NDArray[np.str_]
+    drawn: NDArray[np.bool_]
+    later: NDArray[np.float64]
+    full: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, first: Sequence[Labelled], second: Sequence[Labelled]) -> Rows:
+        """Each state under several incumbents and every policy; of the same states two moments."""
+        pairs = enumerate(zip(first, second, strict=True))
+        made = [
+            row
+            for number, (one, two) in pairs
+            for seen in (one, two)
+            for row in _rows(number, seen, one, two)
+        ]
+        columns = (np.array(column) for column in zip(*made, strict=True))
+        return cls(*columns)
+
+    @classmethod
+    def of_lessons(cls, lessons: Sequence[Lesson], codes: Sequence[Code], *, copies: int, first: int) -> Self:
+        """Each round as a state, from the number ``first`` on, with ``copies`` rows, so that it counts like
+        one that was drawn. What a code gains is told by all that the round tried, weighed by the inverse
+        distance to the fourth.
+        """
+        made = [
+            (x, behind, kept, first + number, OWN, copy == 0, behind, math.nan)
+            for number, lesson in enumerate(lessons)
+            for x, behind, kept in [_of_lesson(lesson, codes)]
+            for copy in range(copies)
+        ]
+        return cls(*(np.array(column) for column in zip(*made, strict=True)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Self:
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+
+    def where(self, chosen: NDArray[np.bool_]) -> Rows:
+        return Rows(*(getattr(self, one.name)[chosen] for one in fields(self)))
+
+
+_Behind = NDArray[np.float64]
+_Row = tuple[NDArray[np.float64], _Behind, float, int, str, bool, _Behind, float]
+
+
+def _rows(number: int, seen: Labelled, first: Labelled, second: Labelled) -> list[_Row]:
+    """The rows of a state as one of its moments shows it."""
+    rng = np.random.default_rng([first.seed, 30])
+    others = 1 + rng.permutation(len(first.marks) - 1)[: INCUMBENTS - 1]
+    policies: list[Policy] = list(POLICIES.values())
+    own = int(rng.integers(len(policies)))
+    found = []
+    for at in [0, *others.tolist()]:
+        for place, policy in enumerate(policies):
+            one, two = (np.nan_to_num(moment.gains(policy), nan=-FAILED) for moment in (first, second))
+            running = running_features(seen.queues[at], seen.marks[at], policy, seen.scales)
+            row = np.concatenate((seen.fixed, running))
+            behind, later = (_behind(gains, at) for gains in (0.5 * (one + two), two))
+            full = later[int(np.argmin(_behind(one, at)))]
+            drawn = seen is first and at == 0 and place == own
+            found.append((row, behind[:-1], behind[-1], number, first.family, drawn, later[:-1], full))
+    return found
+
+
+def _behind(gains: NDArray[np.float64], incumbent: int) -> NDArray[np.float64]:
+    """How much the codes, and last the incumbent, gain less than the best of them.
+
+    Gains over one incumbent tell those over another: all are logarithms.
+    """
+    choices = np.append(gains[1:], gains[incumbent])
+    found: NDArray[np.float64] = choices.max() - choices
+    return found
+
+
+def _of_lesson(lesson: Lesson, codes: Sequence[Code]) -> tuple[NDArray[np.float64], _Behind, float]:
+    """Features, how far behind the best each code is, and what ran."""
+    tried = np.array([one[:3] for one in lesson.tried], dtype=np.float64)
+    gain = np.array([-FAILED if one[3] is None else one[3] for one in lesson.tried])
+    marks = [code.watermark(lesson.bdp_bytes) for code in codes]
+    asked = np.array([(one.kmin_bytes, one.kmax_bytes, one.pmax) for one in marks])
+    apart = np.log(np.maximum(asked, 1e-9))[:, None, :] - np.log(np.maximum(tried, 1e-9))[None, :, :]
+    distance = np.sqrt((apart**2).sum(axis=2))
+    weight = 1.0 / np.maximum(distance, _NEAREST) ** 4
+    told = (weight @ gain) / weight.sum(axis=1)
+    best = max(0.0, float(told.max()))  # 0: what runs
+    behind = best - told
+    return np.array([lesson.features[name] for name in FEATURES]), behind, best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A tree with its leaves and the ranges of its features; ``grown`` is scikit-learn's own."""
+
+    tree: Tree
+    leaves: list[Leaf]
+    ranges: list[Feature]
+    grown: DecisionTreeRegressor
+
+    def leaf_of(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = np.array(self.tree.left)[self.grown.apply(x)]
+        return found
+
+    def learnt(self, codes: Sequence[Code], provenance: dict[str, Any]) -> Learnt:
+        """The artefact."""
+        ranges = [Feature(one.name, _rounded(one.low), _rounded(one.high)) for one in self.ranges]
+        short = [Code(*(_rounded(getattr(one, name)) for name in one.__struct_fields__)) for one in codes]
+        return Learnt(SCHEMA, ranges, short, self.tree, self.leaves, REGRET_LIMIT, provenance)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def drawn_to_calibrate(rows: Rows) -> NDArray[np.bool_]:
+    """The rows of a part of the states, drawn at random."""
+    chosen: NDArray[np.bool_] = np.random.default_rng(40).random(int(rows.state.max()) + 1) < CALIBRATED
+    return chosen[rows.state]
+
+
+def made(rows: Rows, calibrating: NDArray[np.bool_]) -> Made:
+    """The tree grown on a part of the states, with bounds of regrets from the rest, which is ``calibrating``.
+
+    Rows whose codes differ more count for more, as in VIPER (Bastani and others, NeurIPS 2018). The bound is
+    the split-conformal one (Lei and others, JASA 2018) of the rest's states in a leaf, or where these are too
+    few, of its parent's, and so on.
+    """
+    from sklearn.tree import DecisionTreeRegressor
+
+    grow, held = rows.where(~calibrating), rows.where(calibrating & rows.drawn)
+    target = np.minimum(grow.behind, MOST_REGRET)
+    least = LEAST_LEAF * len(grow.x) / len(np.unique(grow.state))
+    grown = DecisionTreeRegressor(max_depth=DEPTH, min_samples_leaf=round(least), random_state=0)
+    grown.fit(grow.x, target, sample_weight=np.ptp(target, axis=1) + 1e-3)
+    found = grown.tree_
+    parent = np.full(found.node_count, -1)
+    for children in (found.children_left, found.children_right):
+        parent[children[children >= 0]] = np.flatnonzero(children >= 0)
+    own = held.family == OWN
+    in_node = [grown.decision_path(one.x).toarray() > 0 for one in (grow, held)]
+    leaves, left = list[Leaf](), found.children_left.copy()
+    for node in np.flatnonzero(found.children_left < 0).tolist():
+        behind = np.minimum(grow.behind[in_node[0][:, node]], FAILED).mean(axis=0)
+        regrets, at, bound = held.behind[:, int(np.argmin(behind))], node, None
+        # Where own rounds come, they alone tell what to expect of the next.
+        asked = own if np.any(in_node[1][own, node]) else np.ones_like(own)
+        while bound is None and at >= 0:
+            bound, at = _bound(regrets[in_node[1][:, at] & asked]), parent[at]
+        left[node] = len(leaves)
+        leaves.append(Leaf(np.round(behind, 3).tolist(), round(FAILED if bound is None else bound, 3)))
+    tree = Tree(
+        np.maximum(found.feature, -1).tolist(),
+        found.threshold.tolist(),
+        left.tolist(),
+        found.children_right.tolist(),
+    )
+    low, high = rows.x.min(axis=0), rows.x.max(axis=0)
+    slack = _SLACK * (high - low) + 1e-9
+    ranges = zip(FEATURES, (low - slack).tolist(), (high + slack).tolist(), strict=True)
+    return Made(tree, leaves, [Feature(*one) for one in ranges], grown)
+
+
+def _bound(regrets: NDArray[np.float64]) -> float | None:
+    """What nine of ten regrets do not exceed, that of a new state included; None where there are too few."""
+    rank = math.ceil(COVERED * (len(regrets) + 1))
+    return float(np.sort(regrets)[rank - 1]) if rank <= len(regrets) else None
