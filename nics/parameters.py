@@ -206,24 +206,6 @@ def values_changed(before: DcqcnParams, after: DcqcnParams) -> Values:
     return found
 
 
-def values_of(params: DcqcnParams, where: str, line_rate_mbit: int | None = None) -> tuple[Values, list[str]]:
-    """The sender's values for these parameters, in whole units of the NIC, and each rounding in a sentence.
-
-    ``params_of`` of the values gives the same parameters where nothing was rounded; the feedback delay is not
-    a NIC's. Raises ``CapabilityError`` for a value that a NIC does not take.
-    """
-    exact = _exact(params)
-    values = {name: round(value) for name, value in exact.items()}
-    values["initial_alpha_value"] = min(values["initial_alpha_value"], ONE - 1)  # its ten bits hold no 1
-    notes = []
-    for name, value in values.items():
-        parameter = PARAMETERS[name]
-        parameter.check(value, where, line_rate_mbit)
-        if not math.isclose(value, exact[name], rel_tol=_TINY, abs_tol=_TINY):
-            notes.append(f"{name} is {parameter.text(value)}, rounded from {exact[name]:g}.")
-    return values, notes
-
-
 def check_values(values: Values, where: str, line_rate_mbit: int | None = None) -> None:
     """Raises ``CapabilityError`` for an unknown name, or a value that a NIC does not take."""
     if not values:

@@ -74,6 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(PAGE))
 
 
+@pytest.fixture(scope="session")  # so that tests of a file may share a service
+def anyio_backend() -> str:
+    """Coroutine tests run on asyncio, as the service does."""
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True)
 def _no_log_of_an_earlier_test() -> Iterator[None]:
     """Commands that run in a test's own process log to its standard error, which ends with the test, and say
@@ -85,6 +91,14 @@ def _no_log_of_an_earlier_test() -> Iterator[None]:
     root.setLevel(level)
     for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
         root.removeHandler(handler)
+
+
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is in the environment."""
+    for name in os.environ:
+        if name.upper().startswith("ECNTWIN_"):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -90,10 +90,9 @@ class Audit:
         finally:
             self._ended(number, entry, change, outcome)
 
-    def noted(self, caller: Caller, what: str, subject: str, *, outcome: str, after: Any = None) -> None:
+    def noted(self, caller: Caller, what: str, subject: str, *, outcome: str) -> None:
         """Queues an entry for a change made without an HTTP call."""
-        entry = self._entry(caller, what, subject, None)
-        self._later(entry._replace(outcome=outcome, after=_json(after)))
+        self._later(self._entry(caller, what, subject, None)._replace(outcome=outcome))
 
     def refused(self, caller: Caller, what: str, subject: str, error: Exception) -> None:
         """Queues an entry of a refused attempt, up to ``REFUSALS_PER_MIN`` of each caller."""

@@ -84,26 +84,26 @@ class SwitchDevices:
         return change
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_switch(change)
-        await self._step(staged.switch, plan, lambda adapter: adapter.apply(staged), still)
+        assert isinstance(change, StagedChange)
+        await self._step(change.switch, plan, lambda adapter: adapter.apply(change), still)
 
     async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
-        staged = _of_switch(change)
-        reading = await self._step(staged.switch, plan, lambda adapter: adapter.verify(staged), still)
-        if self._fleet.writes(staged.switch):
+        assert isinstance(change, StagedChange)
+        reading = await self._step(change.switch, plan, lambda adapter: adapter.verify(change), still)
+        if self._fleet.writes(change.switch):
             self._fleet.note(reading)
-        return reading.usual or staged.after
+        return reading.usual or change.after
 
     async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_switch(change)
-        await self._step(staged.switch, plan, lambda adapter: _confirm(adapter, staged), still)
+        assert isinstance(change, StagedChange)
+        await self._step(change.switch, plan, lambda adapter: _confirm(adapter, change), still)
 
     async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_switch(change)
-        if staged.switch in plan.written:
-            self._fleet.set_watermarks.put(staged.switch, None)  # half of a change is no drift
-        await self._step(staged.switch, plan, lambda adapter: adapter.rollback(staged), still)
-        await self._fleet.refresh([staged.switch], from_now=True)
+        assert isinstance(change, StagedChange)
+        if change.switch in plan.written:
+            self._fleet.set_watermarks.put(change.switch, None)  # half of a change is no drift
+        await self._step(change.switch, plan, lambda adapter: adapter.rollback(change), still)
+        await self._fleet.refresh([change.switch], from_now=True)
 
     def _own(self, name: str, plan: RolloutPlan) -> ByRoleAdapter:
         ports = {role: target.ports for role, target in plan.by_role[name].items()}
@@ -136,14 +136,14 @@ class HostDevices:
         return await self._nics.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_host(change)
-        if staged.host in plan.written:
-            await self._nics.step(staged.host, lambda adapter: adapter.apply(staged), still=still)
+        assert isinstance(change, NicsChange)
+        if change.host in plan.written:
+            await self._nics.step(change.host, lambda adapter: adapter.apply(change), still=still)
 
     async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
-        staged = _of_host(change)
-        if staged.host in plan.written:
-            reading = await self._nics.step(staged.host, lambda adapter: adapter.verify(staged), still=still)
+        assert isinstance(change, NicsChange)
+        if change.host in plan.written:
+            reading = await self._nics.step(change.host, lambda adapter: adapter.verify(change), still=still)
             self._nics.note(reading)
         return None
 
@@ -151,10 +151,10 @@ class HostDevices:
         """NICs have no timer that takes a change back."""
 
     async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_host(change)
-        if staged.host in plan.written:
-            await self._nics.step(staged.host, lambda adapter: adapter.rollback(staged), still=still)
-            await self._nics.read(staged.host)
+        assert isinstance(change, NicsChange)
+        if change.host in plan.written:
+            await self._nics.step(change.host, lambda adapter: adapter.rollback(change), still=still)
+            await self._nics.read(change.host)
 
 
 class HashDevices:
@@ -174,23 +174,23 @@ class HashDevices:
         return await self._fleet.hash_step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_hash(change)
-        if staged.switch in plan.written:
-            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.apply(staged), still=still)
+        assert isinstance(change, StagedHash)
+        if change.switch in plan.written:
+            await self._fleet.hash_step(change.switch, lambda adapter: adapter.apply(change), still=still)
 
     async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
-        staged = _of_hash(change)
-        if staged.switch in plan.written:
-            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.verify(staged), still=still)
+        assert isinstance(change, StagedHash)
+        if change.switch in plan.written:
+            await self._fleet.hash_step(change.switch, lambda adapter: adapter.verify(change), still=still)
         return None
 
     async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         """No platform has a timer that takes it back."""
 
     async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
-        staged = _of_hash(change)
-        if staged.switch in plan.written:
-            await self._fleet.hash_step(staged.switch, lambda adapter: adapter.rollback(staged), still=still)
+        assert isinstance(change, StagedHash)
+        if change.switch in plan.written:
+            await self._fleet.hash_step(change.switch, lambda adapter: adapter.rollback(change), still=still)
 
 
 def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
@@ -213,21 +213,6 @@ def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
         f"what a rollout has set ({wanted}) runs until the rollout has ended",
         f"check whether something else sets this {where.split()[0]}, or whether it has restarted",
     )
-
-
-def _of_switch(change: Change) -> StagedChange:
-    assert isinstance(change, StagedChange)
-    return change
-
-
-def _of_hash(change: Change) -> StagedHash:
-    assert isinstance(change, StagedHash)
-    return change
-
-
-def _of_host(change: Change) -> NicsChange:
-    assert isinstance(change, NicsChange)
-    return change
 
 
 def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:

@@ -133,11 +133,6 @@ class JointChanges:
     max_step: float
     declared: Callable[[], Topology | None]
 
-    @property
-    def possible(self) -> bool:
-        """Whether the inventory has hosts at all."""
-        return bool(self.nics.hosts)
-
     def of(
         self, change: Together | None, beside: Beside, switches: Mapping[str, Watermark]
     ) -> Part | Refusal:

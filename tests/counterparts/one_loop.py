@@ -13,11 +13,6 @@ import grpc
 import pytest
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module", autouse=True)
 async def one_loop(anyio_backend: str) -> AsyncIterator[None]:
     yield

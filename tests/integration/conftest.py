@@ -1,18 +1,21 @@
-"""Coroutine tests run on asyncio, as the service does."""
+"""What tests of the service in this process share."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.counterparts.databases import database_url, postgres
-from tests.integration.service import PATIENCE_S
+from tests.integration.service import PATIENCE_S, Running, running
 
-__all__ = ["anyio_backend", "database_url", "postgres"]
+__all__ = ["database_url", "postgres"]
 
 
-@pytest.fixture(scope="session")  # so that tests of a file may share a service
-def anyio_backend() -> str:
-    return "asyncio"
+@pytest.fixture
+async def here() -> AsyncIterator[Running]:
+    async with running() as started:
+        yield started
 
 
 @pytest.fixture

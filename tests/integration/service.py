@@ -66,14 +66,39 @@ class Running:
     hand: Hand
     registry: CollectorRegistry
 
-    async def post_reports(self, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        answer = await self.client.post("/v1/telemetry/int", content=json.dumps(reports))
-        assert answer.status_code == 202, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
+    async def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        """The document of an answer of this status."""
+        return _document(await self.client.get(path, params=query or None), status)
+
+    async def post(self, path: str, body: object = None, status: int = 200, **asked: Any) -> Any:
+        """The document of an answer of this status; ``asked`` are arguments of httpx."""
+        return _document(await self.client.post(path, json=body, **asked), status)
+
+    async def post_reports(self, reports: Sequence[dict[str, Any]]) -> Any:
+        return await self.post("/v1/telemetry/int", content=json.dumps(reports), status=202)
+
+    async def feed(self) -> None:
+        """Declares the topology, and posts traffic on it."""
+        await self.client.put("/v1/topology", json=TOPOLOGY)
+        await self.post_reports(traffic())
+
+    async def ended(self, rollout: str) -> Any:
+        """The document of a rollout, once it has ended."""
+        rollouts = self.service.rollouts
+        await rollouts.ended(rollouts.get(rollout), within_s=PATIENCE_S)
+        return await self.get(f"/v1/rollouts/{rollout}")
+
+    async def rolled_back(self, rollout: str) -> Any:
+        await self.post(f"/v1/rollouts/{rollout}/rollback", status=202)
+        return await self.ended(rollout)
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
+
+
+def _document(answer: httpx.Response, status: int) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
 
 
 @dataclass(frozen=True)

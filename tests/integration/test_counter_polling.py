@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from service.rollouts.watch import Watcher
-from tests.counterparts.one_loop import anyio_backend, one_loop
+from tests.counterparts.one_loop import one_loop
 from tests.counterparts.polled.openconfig_counters import OpenConfigCounting
 from tests.counterparts.polled.sonic_counters import CountersDb
 from tests.counterparts.redis_server import RedisServer
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
 
-__all__ = ["anyio_backend", "one_loop"]
+__all__ = ["one_loop"]
 
 pytestmark = pytest.mark.anyio
 

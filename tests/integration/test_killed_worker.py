@@ -53,10 +53,9 @@ async def deadly() -> AsyncIterator[Running]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="worker processes are found through /proc")
 async def test_a_killed_worker_costs_a_retry_and_nothing_else(sound: Running) -> None:
-    first = await sound.client.post("/v1/tune")  # the pool is warm now
-    assert first.status_code == 200, first.text
+    first = await sound.post("/v1/tune")  # the pool is warm now
     # One that waits would be a candidate of the second round.
-    await sound.client.post(f"/v1/recommendations/{first.json()['id']}/reject")
+    await sound.client.post(f"/v1/recommendations/{first['id']}/reject")
     before = children()
     assert before
     with sound.service.events.listen() as queue:
@@ -70,7 +69,7 @@ async def test_a_killed_worker_costs_a_retry_and_nothing_else(sound: Running) ->
             os.kill(process, signal.SIGKILL)
         second = await tuning
     assert second.status_code == 200, second.text
-    assert second.json()["recommendation"] == first.json()["recommendation"]
+    assert second.json()["recommendation"] == first["recommendation"]
     async with asyncio.timeout(PATIENCE_S):
         while before & children():  # noqa: ASYNC110 # the kernel ends them in its own time
             await asyncio.sleep(0.02)
@@ -78,9 +77,8 @@ async def test_a_killed_worker_costs_a_retry_and_nothing_else(sound: Running) ->
 
 
 async def test_workers_that_keep_dying_fail_the_round_and_not_the_service(deadly: Running) -> None:
-    answer = await deadly.client.post("/v1/tune")
-    assert answer.status_code == 503
-    assert "lost" in answer.json()["received"]
+    answer = await deadly.post("/v1/tune", status=503)
+    assert "lost" in answer["received"]
     assert deadly.metric("ecntwin_rounds_total", outcome="failed") == 1
     assert (await deadly.client.get("/healthz")).status_code == 200
     assert (await deadly.post_reports(traffic(10, first=900)))["accepted"] == 10

@@ -39,18 +39,9 @@ def over(url: str, **sections: Any) -> Any:
     return running(Wanted(settings=manual(storage={"url": url}, **sections)))
 
 
-async def got(here: Running, path: str) -> Any:
-    answer = await here.client.get(path)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
 async def tuned(here: Running) -> dict[str, Any]:
     await here.post_reports(traffic())
-    answer = await here.client.post("/v1/tune")
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return await here.post("/v1/tune")
 
 
 async def eventually(here: Callable[[], Any]) -> None:
@@ -67,22 +58,22 @@ async def test_a_restarted_service_knows_topology_rounds_decisions_and_rollouts(
         approved = await tuned(first)
         await first.client.post(f"/v1/recommendations/{approved['id']}/approve")
         await tuned(first)
-        before = (await got(first, "/v1/recommendations?limit=9"))["recommendations"]
-        whole = await got(first, f"/v1/recommendations/{rejected['id']}")
-        topology = (await got(first, "/v1/topology"))["declared"]
-        rollouts = await got(first, "/v1/rollouts")
+        before = (await first.get("/v1/recommendations?limit=9"))["recommendations"]
+        whole = await first.get(f"/v1/recommendations/{rejected['id']}")
+        topology = (await first.get("/v1/topology"))["declared"]
+        rollouts = await first.get("/v1/rollouts")
     async with over(database_url) as second:
-        (blocked,) = (await got(second, "/v1/recommendations/current"))["blocked"]
+        (blocked,) = (await second.get("/v1/recommendations/current"))["blocked"]
         assert "since the service started" in blocked["reason"]
         await second.post_reports(traffic())
-        assert (await got(second, "/v1/recommendations?limit=9"))["recommendations"] == before
-        again = await got(second, f"/v1/recommendations/{rejected['id']}")
+        assert (await second.get("/v1/recommendations?limit=9"))["recommendations"] == before
+        again = await second.get(f"/v1/recommendations/{rejected['id']}")
         assert again == whole
         assert len(again["candidates"]) == again["candidate_count"] > 0
         assert (again["status"], again["decided_by"]) == ("rejected", "local")
-        assert (await got(second, "/v1/topology"))["declared"] == topology
-        assert await got(second, "/v1/rollouts") == rollouts
-        assert await got(second, "/v1/recommendations/current")
+        assert (await second.get("/v1/topology"))["declared"] == topology
+        assert await second.get("/v1/rollouts") == rollouts
+        assert await second.get("/v1/recommendations/current")
         pending = before[0]["id"]
         answer = await second.client.post(f"/v1/recommendations/{pending}/approve")
         assert (answer.status_code, answer.json()["status"]) == (200, "approved")
@@ -98,7 +89,7 @@ async def test_what_a_caller_names_is_no_trouble_of_the_database(database_url: s
         assert (await here.client.post(f"{nobodys}/reject")).status_code == 403  # written down soon
         here.client.headers["Authorization"] = "Bearer secret"
         assert (await here.client.post(f"{nobodys}/reject")).status_code == 404
-        entries = (await got(here, "/v1/audit"))["entries"]
+        entries = (await here.get("/v1/audit"))["entries"]
         assert [one["outcome"][:13] for one in entries] == ["refused (404)", "refused (403)"]
         assert (here.service.database.failing, here.service.recorder.dropped) == (None, 0)
 
@@ -116,7 +107,7 @@ async def test_a_decision_that_was_answered_holds_though_the_service_was_killed_
         answer = await first.client.post(f"/v1/recommendations/{found['id']}/{call}")
         assert (answer.status_code, answer.json()["status"]) == (200, status)
     async with over(database_url) as second:
-        again = await got(second, f"/v1/recommendations/{found['id']}")
+        again = await second.get(f"/v1/recommendations/{found['id']}")
         assert (again["status"], again["decided_by"]) == (status, "local")
         assert (await second.client.post(f"/v1/recommendations/{found['id']}/approve")).status_code == 409
 
@@ -128,7 +119,7 @@ async def test_the_topology_of_the_settings_gives_way_to_a_later_one_until_it_ch
     file.write_text(json.dumps(TOPOLOGY), "utf-8")
 
     async def hosts(here: Running) -> int:
-        return len((await got(here, "/v1/topology"))["declared"]["hosts"])
+        return len((await here.get("/v1/topology"))["declared"]["hosts"])
 
     of_file = {"topology": file}
     async with over(database_url, fabric=of_file) as here:
@@ -136,9 +127,9 @@ async def test_the_topology_of_the_settings_gives_way_to_a_later_one_until_it_ch
         assert (await here.client.put("/v1/topology", json=OTHER)).status_code == 200
     async with over(database_url, fabric=of_file) as here:
         assert await hosts(here) == 5
-        found = (await got(here, "/v1/revisions?kind=topology"))["revisions"]
+        found = (await here.get("/v1/revisions?kind=topology"))["revisions"]
         assert [one["by"] for one in found] == ["local", "settings"]
-        one = await got(here, f"/v1/revisions/{found[1]['number']}")
+        one = await here.get(f"/v1/revisions/{found[1]['number']}")
         assert len(json.loads(one["document"])["hosts"]) == 4
     file.write_text(
         json.dumps({**TOPOLOGY, "hosts": TOPOLOGY["hosts"][:4], "links": TOPOLOGY["links"]}), "utf-8"
@@ -166,15 +157,15 @@ async def test_without_its_database_it_advises_and_sets_nothing_and_goes_on_when
             approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
             _says_it_is_away(approving)
             _says_it_is_away(await here.client.put("/v1/topology", json=OTHER))
-            assert len((await got(here, "/v1/topology"))["declared"]["hosts"]) == 4
-            assert (await got(here, f"/v1/recommendations/{found['id']}"))["status"] == "pending"
-            assert (await got(here, "/v1/recommendations?limit=9"))["total"] == 2
+            assert len((await here.get("/v1/topology"))["declared"]["hosts"]) == 4
+            assert (await here.get(f"/v1/recommendations/{found['id']}"))["status"] == "pending"
+            assert (await here.get("/v1/recommendations?limit=9"))["total"] == 2
         finally:
             await asyncio.to_thread(postgres.start)
         approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
         assert approving.json()["status"] == "approved", approving.text
     async with over(url) as here:
-        kept = (await got(here, "/v1/recommendations?limit=9"))["recommendations"]
+        kept = (await here.get("/v1/recommendations?limit=9"))["recommendations"]
         assert [(one["id"], one["status"]) for one in kept] == [
             (found["id"], "approved"),
             (known["id"], "rejected"),
@@ -207,8 +198,8 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
                 ).status_code == 200  # they come last
 
             await eventually(remembers)
-            assert (await got(here, "/v1/topology"))["declared"]
-            assert (await got(here, f"/v1/recommendations/{old['id']}"))["status"] == "approved"
+            assert (await here.get("/v1/topology"))["declared"]
+            assert (await here.get(f"/v1/recommendations/{old['id']}"))["status"] == "approved"
             approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
             assert approving.json()["status"] == "approved", approving.text
     finally:
@@ -222,7 +213,7 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
     monkeypatch.setattr("service.persistence.RETRY_EVERY_S", 0.05)
     file = tmp_path / "ecntwin.db"
     async with over(f"sqlite:///{file}") as first:
-        assert await got(first, "/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
+        assert await first.get("/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
         frozen = (await first.client.put("/v1/freeze", json={"frozen": True})).json()
     whole = file.read_bytes()
     with sqlite3.connect(file) as database:
@@ -230,7 +221,7 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
         (size,) = database.execute("PRAGMA page_size").fetchone()
     file.write_bytes(whole[: size * (page - 1)] + bytes(size) + whole[size * page :])
     async with over(f"sqlite:///{file}") as here:
-        told = await got(here, "/v1/freeze")
+        told = await here.get("/v1/freeze")
         assert (told["frozen"], told["by"], told["at"]) == (True, None, None)
         assert "could not be read" in told["unknown"]
         assert here.metric("ecntwin_switches_frozen") == 1
@@ -238,7 +229,7 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
             kept.write(whole)
 
         async def knows() -> bool:
-            return bool(await got(here, "/v1/freeze") == frozen)
+            return bool(await here.get("/v1/freeze") == frozen)
 
         await eventually(knows)
 
@@ -259,6 +250,6 @@ async def test_a_topology_that_an_earlier_version_took_and_this_one_does_not_is_
         )
         await here.service.database.write(lambda connection: connection.execute(old))
     async with over(database_url) as here:
-        assert (await got(here, "/v1/topology"))["declared"] is None
+        assert (await here.get("/v1/topology"))["declared"] is None
         await here.client.put("/v1/topology", json=TOPOLOGY)
     assert "the topology that was declared last: received key 'cables'" in caplog.text

@@ -21,8 +21,3 @@ def upgrade() -> None:
         sa.Column("document", sa.Text, nullable=False),
     )
     op.create_index("ix_journal_subject", "journal", ["subject"])
-
-
-def downgrade() -> None:
-    """Drops the table and its content."""
-    op.drop_table("journal")

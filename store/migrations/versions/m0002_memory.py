@@ -90,18 +90,3 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("at_ns", sa.BigInteger, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drops the tables and their content."""
-    for name in (
-        "pulse",
-        "tokens",
-        "queue_history",
-        "alarms",
-        "audit",
-        "revisions",
-        "residuals",
-        "recommendations",
-    ):
-        op.drop_table(name)

@@ -21,8 +21,3 @@ def upgrade() -> None:
         sa.Column("measured_error", sa.Float),
         sa.Column("why", sa.Text),
     )
-
-
-def downgrade() -> None:
-    """Drops the table and its content."""
-    op.drop_table("gains")

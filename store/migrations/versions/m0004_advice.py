@@ -13,10 +13,3 @@ def upgrade() -> None:
     """Adds the columns; they are null for earlier rounds."""
     op.add_column("residuals", sa.Column("gain", sa.Float))
     op.add_column("residuals", sa.Column("gain_error", sa.Float))
-
-
-def downgrade() -> None:
-    """Drops the columns and their content."""
-    with op.batch_alter_table("residuals") as table:
-        table.drop_column("gain_error")
-        table.drop_column("gain")

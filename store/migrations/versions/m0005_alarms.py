@@ -28,10 +28,3 @@ def upgrade() -> None:
         sa.Column("by", sa.String(200), nullable=False),
         sa.Column("note", sa.Text),
     )
-
-
-def downgrade() -> None:
-    """Drops the columns and the table with their content."""
-    op.drop_table("silences")
-    for name in ("ack_note", "acked_ns", "acked_by", "members"):
-        op.drop_column("alarms", name)

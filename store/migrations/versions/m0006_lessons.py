@@ -15,8 +15,3 @@ def upgrade() -> None:
         sa.Column("at_ns", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drops the table and its content."""
-    op.drop_table("lessons")

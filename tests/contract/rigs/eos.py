@@ -23,10 +23,6 @@ class EosRig(HttpRig):
         self.start()
         self.switch = EosSwitch(self.first, modern=self.modern)
 
-    def reset(self) -> None:
-        self.let_go()
-        self.switch.reset(self.first)
-
     def adapter(self, **device: Any) -> SwitchAdapter:
         described = self.device(
             device, name="leaf1", address=self.switch.url, queues=QUEUES, ports=("Ethernet?/1",)
@@ -36,9 +32,6 @@ class EosRig(HttpRig):
     def hardware(self) -> Hardware:
         assert self.switch.unexpected == []
         return {(PROFILE, queue): mark_of(self.switch.line(queue)) for queue in QUEUES}
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.switch.history
 
     def bystanders(self) -> object:
         rest = deepcopy(self.switch.running)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
-from tests.contract.rig import PATIENT, Rig
-from tests.counterparts.switches.http_switch import HttpSwitch, named_credentials
+from tests.contract.rig import PATIENT, Rig, fault
+from tests.counterparts.switches.eos_switch import EosSwitch
+from tests.counterparts.switches.http_switch import named_credentials
+from tests.counterparts.switches.nvue_switch import NvueSwitch
+from tests.counterparts.switches.nxos_switch import NxosSwitch
+from tests.counterparts.switches.webhook_switch import WebhookSwitch
 
 
 class HttpRig(Rig):
     """A rig whose switch is an HTTP server that keeps a list of what it did not expect."""
 
-    switch: HttpSwitch
+    switch: EosSwitch | NvueSwitch | NxosSwitch | WebhookSwitch
 
     def start(self) -> None:
         self._made: list[SwitchAdapter] = []
@@ -29,6 +32,13 @@ class HttpRig(Rig):
         self.let_go()
         self._environment.undo()
         self.switch.close()
+
+    def reset(self) -> None:
+        self.let_go()
+        self.switch.reset(self.first)
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.switch.history
 
     def let_go(self) -> None:
         """Ends the adapters' connections, and holds the test to what the switch expected."""
@@ -55,10 +65,5 @@ class HttpRig(Rig):
     def ignoring(self) -> AbstractContextManager[None]:
         return self.fault("ignoring")
 
-    @contextmanager
-    def fault(self, name: str) -> Iterator[None]:
-        setattr(self.switch, name, True)
-        try:
-            yield
-        finally:
-            setattr(self.switch, name, False)
+    def fault(self, name: str) -> AbstractContextManager[None]:
+        return fault(self.switch, name)

@@ -22,10 +22,6 @@ class NvueRig(HttpRig):
         self.start()
         self.switch = NvueSwitch(self.first)
 
-    def reset(self) -> None:
-        self.let_go()
-        self.switch.reset(self.first)
-
     def adapter(self, **device: Any) -> SwitchAdapter:
         described = self.device(device, name="leaf1", address=self.switch.url, queues=QUEUES)
         return self.kept(NvueAdapter(described, clock_ns=lambda: 7))
@@ -33,9 +29,6 @@ class NvueRig(HttpRig):
     def hardware(self) -> Hardware:
         assert self.switch.unexpected == []
         return {(PROFILE, queue): _mark(self.switch.hardware.get(str(queue))) for queue in QUEUES}
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.switch.history
 
     def bystanders(self) -> object:
         rest = deepcopy(self.switch.applied)

@@ -24,10 +24,6 @@ class NxosRig(HttpRig):
         self.start()
         self.switch = NxosSwitch(self.first)
 
-    def reset(self) -> None:
-        self.let_go()
-        self.switch.reset(self.first)
-
     def adapter(self, **device: Any) -> SwitchAdapter:
         described = self.device(device, name="leaf1", address=self.switch.url, queues=tuple(CLASSES))
         return self.kept(NxosAdapter(described, clock_ns=lambda: 7))
@@ -35,9 +31,6 @@ class NxosRig(HttpRig):
     def hardware(self) -> Hardware:
         assert self.switch.unexpected == []
         return {(POLICY, queue): mark_of(self.switch.line(queue)) for queue in CLASSES}
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.switch.history
 
     def bystanders(self) -> object:
         rest = deepcopy(self.switch.running)

@@ -24,10 +24,6 @@ class WebhookRig(HttpRig):
         self._environment.setenv("ECNTWIN_TEST_TOKEN", TOKEN)
         self.switch = WebhookSwitch(self.first)
 
-    def reset(self) -> None:
-        self.let_go()
-        self.switch.reset(self.first)
-
     def adapter(self, **device: Any) -> SwitchAdapter:
         described = self.device(
             device,
@@ -46,9 +42,6 @@ class WebhookRig(HttpRig):
     def hardware(self) -> Hardware:
         assert self.switch.unexpected == []
         return self.switch.set_queues
-
-    def history(self) -> list[tuple[int, int]]:
-        return self.switch.history
 
     def bystanders(self) -> object:
         return {key: self.switch.queues[key] for key in OUTSIDE}

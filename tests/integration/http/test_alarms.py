@@ -66,10 +66,7 @@ class Port:
 
 
 async def alarms(here: Running, query: str = "") -> dict[str, Any]:
-    answer = await here.client.get(f"/v1/alarms{query}")
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return await here.get(f"/v1/alarms{query}")
 
 
 async def kinds(here: Running) -> list[tuple[str, str]]:
@@ -196,9 +193,8 @@ async def test_a_condition_on_links_is_raised_held_silenced_and_cleared_as_any_a
         assert (alarm["unit"], alarm["threshold"], alarm["look"]) == ("share", 0.4, "Call Ada.")
         assert here.metric("ecntwin_alarms", kind="link:busy host", level="warning") == 1
         silence = {"kind": "link:busy hosts", "for_s": 60}
-        refused = await here.client.post("/v1/alarms/silences", json=silence)
-        assert refused.status_code == 422
-        assert "link:busy host;" in refused.json()["detail"]
+        refused = await here.post("/v1/alarms/silences", silence, status=422)
+        assert "link:busy host;" in refused["detail"]
         made = await here.client.post("/v1/alarms/silences", json=silence | {"kind": "link:busy host"})
         assert made.status_code == 201
         assert here.metric("ecntwin_alarms", kind="link:busy host", level="warning") == 0
@@ -466,9 +462,8 @@ async def test_a_silence_without_a_subject_or_an_end_is_refused(
 async def test_an_acknowledgement_needs_no_body_and_an_alarm_that_is_there(here: Running) -> None:
     alarm = await stormy(here)
     assert (await here.client.post(f"/v1/alarms/{alarm['id']}/ack")).json()["acknowledged"]["note"] is None
-    missing = await here.client.post("/v1/alarms/0123/ack")
-    assert missing.status_code == 404
-    assert missing.json()["remedy"] == "list them at /v1/alarms"
+    missing = await here.post("/v1/alarms/0123/ack", status=404)
+    assert missing["remedy"] == "list them at /v1/alarms"
 
 
 async def test_a_silenced_storm_still_keeps_policy_from_its_switch() -> None:

@@ -55,9 +55,8 @@ async def recommended(here: Running) -> str:
     here.client.headers.update(as_("telemetry"))
     await here.post_reports(traffic())
     del here.client.headers["Authorization"]
-    answer = await here.client.post("/v1/tune", headers=as_("operate"))
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["id"])
+    answer = await here.post("/v1/tune", headers=as_("operate"))
+    return str(answer["id"])
 
 
 async def test_a_change_is_written_down_with_what_was_and_what_is(here: Running) -> None:
@@ -75,9 +74,7 @@ async def test_a_change_is_written_down_with_what_was_and_what_is(here: Running)
 
 async def test_the_life_of_a_recommendation(here: Running) -> None:
     named = await recommended(here)
-    approved = await here.client.post(f"/v1/recommendations/{named}/approve", headers=as_("operate"))
-    assert approved.status_code == 200, approved.text
-    rollout = approved.json()["rollout"]
+    rollout = (await here.post(f"/v1/recommendations/{named}/approve", headers=as_("operate")))["rollout"]
     again = await here.client.post(f"/v1/recommendations/{named}/reject", headers=as_("operate"))
     assert again.status_code == 409
     await here.client.post(f"/v1/rollouts/{rollout}/rollback", headers=as_("operate"))
@@ -178,8 +175,7 @@ async def test_what_policy_does_by_itself_is_written_down(tmp_path: Path) -> Non
         tuning={"enabled": False, "residual_limit": 1e9, "cool_down_s": 0},
     )
     async with running(Wanted(settings=settings)) as here:
-        await here.client.put("/v1/topology", json=TOPOLOGY)
-        await here.post_reports(traffic())
+        await here.feed()
         await here.client.post("/v1/tune")
         found = (await here.client.get("/v1/audit")).json()["entries"]
     by_policy = [one for one in found if one["who"] == POLICY]
@@ -204,8 +200,7 @@ async def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
 
 async def test_what_a_guard_takes_back_is_written_down_and_an_operators_word_once() -> None:
     async with started() as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         recommendation = await here.tuned()
         here.switches["leaf1"].meets["verify"] = [
             ReadBackError("leaf1", "another value", "it is ours", "look")
@@ -214,7 +209,7 @@ async def test_what_a_guard_takes_back_is_written_down_and_an_operators_word_onc
         assert (await here.ended(failed))["phase"] == "rolled_back"
         good = (await here.approved())["rollout"]
         await here.ended(good)
-        await here.post(f"/v1/rollouts/{good}/rollback")
+        await here.rolled_back(good)
         found = (await here.get("/v1/audit"))["entries"]
         undone = [one for one in found if one["what"] == "rollback"]
         assert [(one["who"], one["subject"]) for one in reversed(undone)] == [

@@ -43,16 +43,7 @@ def wanted(tmp_path: Path, **telemetry: Any) -> Wanted:
 
 
 async def post(here: Running, body: bytes, query: str = "", **headers: str) -> dict[str, Any]:
-    answer = await here.client.post(f"/v1/telemetry/int{query}", content=body, headers=BINARY | headers)
-    assert answer.status_code == 202, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
-
-
-async def got(here: Running, path: str) -> Any:
-    answer = await here.client.get(path)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return await here.post(f"/v1/telemetry/int{query}", status=202, content=body, headers=BINARY | headers)
 
 
 def datagram(*reports: bytes, sequence: int = 0, node: int = LEAF1, hardware: int = 5) -> bytes:
@@ -77,11 +68,11 @@ async def test_the_published_vectors_are_taken_one_by_one(tmp_path: Path) -> Non
                 "errors": [],
                 "error_count": 0,
             }, name
-        state = await got(here, "/v1/state")
+        state = await here.get("/v1/state")
         (queue,) = [one for one in state["queues"] if one["switch"] == "leaf1"]
         assert (queue["port"], queue["queue"]) == ("Ethernet17", 3)
         assert queue["depth_max_bytes"] == 52_000 * 80  # B and H count cells
-        flows = {flow["src"]: flow for flow in (await got(here, "/v1/flows"))["flows"]}
+        flows = {flow["src"]: flow for flow in (await here.get("/v1/flows"))["flows"]}
         assert flows["10.0.0.1"]["path"] == ["leaf1/Ethernet17/3"]
         assert here.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue="3") == 2
 
@@ -93,7 +84,7 @@ async def test_a_capture_is_as_many_payloads_and_was_received_when_it_was_captur
     frames = [udp(datagram(sampled(number), sequence=number)) for number in range(5)]
     async with running(wanted(tmp_path)) as here:
         assert (await post(here, gzip.compress(write(frames)), "?port=32766"))["accepted"] == 5
-        state = await got(here, "/v1/state")
+        state = await here.get("/v1/state")
         assert state["reports"] == 5
         assert state["window_end"].startswith("2023-11-14T22:13:24.123")  # four seconds after TIME_NS
         assert here.metric("ecntwin_int_datagrams_total", switch="leaf1") == 5
@@ -103,7 +94,7 @@ async def test_device_time_is_the_reports_time_where_devices_are_trusted(tmp_pat
     frames = [udp(datagram(sampled(number), sequence=number)) for number in range(5)]
     async with running(wanted(tmp_path, int={"device_time": True})) as here:
         await post(here, pcap(frames))
-        assert (await got(here, "/v1/state"))["window_end"].startswith("2026-01-01T00:00:00")
+        assert (await here.get("/v1/state"))["window_end"].startswith("2026-01-01T00:00:00")
 
 
 async def test_a_port_leaves_other_datagrams_of_a_capture_out(tmp_path: Path) -> None:
@@ -111,9 +102,8 @@ async def test_a_port_leaves_other_datagrams_of_a_capture_out(tmp_path: Path) ->
         capture = pcap([udp(b"dns?", FlowKey("192.0.2.1", "192.0.2.9", 1, 53, 17)), udp(PAYLOADS["A"])])
         assert (await post(here, capture, "?port=32766&port=9"))["rejected"] == 0
         assert (await post(here, capture))["rejected"] == 1
-        answer = await here.client.post("/v1/telemetry/int?port=9", content=capture, headers=BINARY)
-        assert answer.status_code == 400
-        assert "port 9" in answer.json()["detail"]
+        answer = await here.post("/v1/telemetry/int?port=9", status=400, content=capture, headers=BINARY)
+        assert "port 9" in answer["detail"]
         answer = await here.client.post("/v1/telemetry/int?port=65536", content=capture, headers=BINARY)
         assert answer.status_code == 422
 
@@ -142,9 +132,8 @@ async def test_bad_payloads_are_told_by_frame_and_byte_and_the_others_are_kept(t
 )
 async def test_a_body_without_any_datagram_is_a_400(tmp_path: Path, body: bytes, says: str) -> None:
     async with running(wanted(tmp_path)) as here:
-        answer = await here.client.post("/v1/telemetry/int", content=body, headers=BINARY)
-        assert answer.status_code == 400
-        assert says in answer.json()["detail"]
+        answer = await here.post("/v1/telemetry/int", status=400, content=body, headers=BINARY)
+        assert says in answer["detail"]
         assert (await post(here, PAYLOADS["A"]))["accepted"] == 1
 
 
@@ -199,21 +188,19 @@ async def test_a_device_without_units_is_shown_and_not_tuned(
     async with running(wanted(tmp_path)) as here:
         for number in range(150):
             await post_both(here, number)
-        state = await got(here, "/v1/state")
+        state = await here.get("/v1/state")
         depth = {one["switch"]: one["depth_mean_bytes"] for one in state["queues"]}
         assert depth["leaf1"] > 0
         assert depth["leaf3"] is None
         assert state["queues"][-1]["switch"] == "leaf3"
-        untuned = [one["name"] for one in await got(here, "/v1/switches") if one["untuned"]]
+        untuned = [one["name"] for one in await here.get("/v1/switches") if one["untuned"]]
         assert untuned == ["leaf3"]
         assert here.metric("ecntwin_int_untuned", switch="leaf3") == 1
         assert here.metric("ecntwin_int_untuned", switch="leaf1") is None
         warned = [one for one in caplog.records if one.name == "ecntwin.int" and "leaf3" in one.message]
         assert len(warned) == 1
 
-        answer = await here.client.post("/v1/tune")
-        assert answer.status_code == 200, answer.text
-        found = answer.json()
+        found = await here.post("/v1/tune")
         assert found["left_out"] == ["leaf3"]
         assert any("leaf3" in note for note in found["notes"])
         entry = here.service.store.get(found["id"])
@@ -232,26 +219,27 @@ async def test_where_no_depth_is_known_a_round_says_what_to_do(tmp_path: Path) -
         for number in range(100):
             here.hand.now_s += 1e-5
             await post(here, datagram(sampled(number), sequence=number, node=3))
-        answer = await here.client.post("/v1/tune")
-        assert answer.status_code == 422
-        assert "unit profile" in answer.json()["detail"]
+        answer = await here.post("/v1/tune", status=422)
+        assert "unit profile" in answer["detail"]
 
 
 async def test_the_settings_default_units_are_those_of_devices_the_inventory_lacks() -> None:
     settings = manual(telemetry={"int": {"default_units": {"occupancy": "packets", "packet_bytes": 1_000}}})
     async with running(replace(Wanted(), settings=settings)) as here:
         await post(here, datagram(sampled(0, occupancy=7), node=77))
-        (queue,) = (await got(here, "/v1/state"))["queues"]
+        (queue,) = (await here.get("/v1/state"))["queues"]
         assert (queue["switch"], queue["depth_max_bytes"]) == ("77", 7_000)
 
 
 async def test_any_other_type_names_the_binary_one(tmp_path: Path) -> None:
     async with running() as here:
-        answer = await here.client.post(
-            "/v1/telemetry/int", content=b"x", headers={"Content-Type": "application/vnd.tcpdump.pcap"}
+        answer = await here.post(
+            "/v1/telemetry/int",
+            status=415,
+            content=b"x",
+            headers={"Content-Type": "application/vnd.tcpdump.pcap"},
         )
-        assert answer.status_code == 415
-        assert "application/octet-stream" in answer.json()["detail"]
+        assert "application/octet-stream" in answer["detail"]
 
 
 async def test_postcards_of_a_packet_become_its_path_though_nothing_follows(tmp_path: Path) -> None:
@@ -269,7 +257,7 @@ async def test_postcards_of_a_packet_become_its_path_though_nothing_follows(tmp_
             while not here.service.window.accepted:
                 here.hand.now_s += 1.0
                 await told.get()
-        (flow_seen,) = (await got(here, "/v1/flows"))["flows"]
+        (flow_seen,) = (await here.get("/v1/flows"))["flows"]
         assert flow_seen["path"] == ["leaf1/Ethernet17/3", "leaf3/17/3"]
         assert flow_seen["window_bytes"] == 1_048
         assert here.metric("ecntwin_int_postcards_total", outcome="merged") == 2

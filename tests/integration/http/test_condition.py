@@ -32,13 +32,6 @@ async def here() -> AsyncIterator[Running]:
         yield one
 
 
-async def condition(here: Running) -> dict[str, Any]:
-    answer = await here.client.get("/v1/condition")
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
-
-
 async def metrics(here: Running) -> dict[str, float]:
     """The metrics of the condition, by what follows ``ecntwin_condition_``."""
     text = (await here.client.get("/metrics")).text
@@ -55,7 +48,7 @@ def figure(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 async def test_nothing_is_known_before_the_first_report(here: Running) -> None:
-    found = await condition(here)
+    found = await here.get("/v1/condition")
     assert (found["level"], found["as_of"]) == ("unknown", None)
     assert found["sentence"] == "Unknown: no telemetry has arrived yet."
     assert {one["value"] for one in found["figures"]} == {None}
@@ -67,7 +60,7 @@ async def test_short_queues_are_well_and_long_ones_are_not(here: Running) -> Non
     for queue_bytes in (0, 10_000_000, 60_000_000):
         await traffic.passes(queue_bytes=queue_bytes)
         assert await here.service.condition.measure()
-        found = await condition(here)
+        found = await here.get("/v1/condition")
         levels.append(found["level"])
         seen.append(figure(found, "packet_p99_slowdown"))
     assert levels == ["well", "watch", "bad"]
@@ -92,10 +85,10 @@ async def test_a_window_is_measured_once(here: Running) -> None:
 async def test_old_figures_are_not_told_as_new(here: Running) -> None:
     await Traffic(here).passes()
     await here.service.condition.measure()
-    measured = (await condition(here))["as_of"]
+    measured = (await here.get("/v1/condition"))["as_of"]
     here.hand.now_s += 100
     assert not await here.service.condition.measure()
-    found = await condition(here)
+    found = await here.get("/v1/condition")
     assert (found["level"], found["as_of"]) == ("unknown", measured)
     assert found["sentence"] == "Unknown: the newest INT report came 100 s ago."
     assert all(math.isnan(value) for value in (await metrics(here)).values())
@@ -115,7 +108,7 @@ async def test_what_is_older_than_an_hour_is_left_out(here: Running) -> None:
     await here.service.condition.measure()
     await traffic.passes(seconds=3_700.0)
     await here.service.condition.measure()
-    assert len(figure(await condition(here), "packet_p99_slowdown")["hour"]) == 1
+    assert len(figure(await here.get("/v1/condition"), "packet_p99_slowdown")["hour"]) == 1
 
 
 async def test_a_long_hour_is_told_by_the_highest_of_each_minute(here: Running) -> None:
@@ -147,5 +140,5 @@ async def test_thresholds_are_settings() -> None:
     async with running(Wanted(settings=settings)) as here:
         await Traffic(here).passes(queue_bytes=2_000_000)
         await here.service.condition.measure()
-        found = figure(await condition(here), "packet_p99_slowdown")
+        found = figure(await here.get("/v1/condition"), "packet_p99_slowdown")
         assert (found["level"], found["watch_from"], found["bad_from"]) == ("watch", 1.01, None)

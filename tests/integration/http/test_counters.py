@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -33,17 +32,8 @@ ARRAY = json.dumps(BATCH).encode()
 NDJSON = "\n".join(map(json.dumps, BATCH)).encode()
 
 
-@pytest.fixture
-async def here() -> AsyncIterator[Running]:
-    async with running() as started:
-        yield started
-
-
 async def post(here: Running, samples: list[dict[str, Any]]) -> dict[str, Any]:
-    answer = await here.client.post(PATH, json=samples)
-    assert answer.status_code == 202, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return await here.post(PATH, samples, status=202)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +47,8 @@ async def post(here: Running, samples: list[dict[str, Any]]) -> dict[str, Any]:
 )
 async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
     assert here.service.counters.age_s() is None
-    answer = await here.client.post(PATH, content=body, headers=headers)
-    assert answer.status_code == 202
-    assert answer.json() == {"accepted": 5, "rejected": 0, "errors": [], "error_count": 0}
+    answer = await here.post(PATH, status=202, content=body, headers=headers)
+    assert answer == {"accepted": 5, "rejected": 0, "errors": [], "error_count": 0}
     assert here.metric("ecntwin_switch_samples_accepted_total") == 5
     assert here.metric("ecntwin_reports_accepted_total") == 0
     here.hand.now_s += 7.0
@@ -98,9 +87,8 @@ async def test_the_list_of_errors_is_bounded_and_counted() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"[1, 2", b"{bad", b"\x1f\x8bbroken"])
 async def test_a_body_without_samples_is_a_400(here: Running, body: bytes) -> None:
-    answer = await here.client.post(PATH, content=body)
-    assert answer.status_code == 400
-    assert {"where", "received", "rule", "remedy"} <= answer.json().keys()
+    answer = await here.post(PATH, status=400, content=body)
+    assert {"where", "received", "rule", "remedy"} <= answer.keys()
     assert (await post(here, [sample(0)]))["accepted"] == 1
 
 
@@ -108,9 +96,8 @@ async def test_a_body_without_samples_is_a_400(here: Running, body: bytes) -> No
     "headers", [{"Content-Type": "application/octet-stream"}, {"Content-Encoding": "br"}]
 )
 async def test_other_types_and_encodings_are_a_415(here: Running, headers: dict[str, str]) -> None:
-    answer = await here.client.post(PATH, content=NDJSON, headers=headers)
-    assert answer.status_code == 415
-    assert next(iter(headers)) in answer.json()["where"]
+    answer = await here.post(PATH, status=415, content=NDJSON, headers=headers)
+    assert next(iter(headers)) in answer["where"]
 
 
 async def test_a_bomb_is_a_413() -> None:

@@ -27,14 +27,14 @@ async def here(tmp_path: Path) -> AsyncIterator[Here]:
     async with started(
         Fleet(), tuning=TUNING, score="gain", storage={"url": f"sqlite:///{tmp_path}/ecntwin.db"}
     ) as made:
-        await made.service.client.put("/v1/topology", json=TOPOLOGY)
+        await made.client.put("/v1/topology", json=TOPOLOGY)
         yield made
 
 
 async def listed(here: Here, **query: Any) -> list[dict[str, Any]]:
-    await here.service.service.recorder.flush()
-    here.service.hand.now_s += 0.001  # until is not of the span
-    gains: list[dict[str, Any]] = (await get(here.service, "/v1/history/gains", **query))["gains"]
+    await here.service.recorder.flush()
+    here.hand.now_s += 0.001  # until is not of the span
+    gains: list[dict[str, Any]] = (await get(here, "/v1/history/gains", **query))["gains"]
     return gains
 
 
@@ -54,8 +54,8 @@ async def approved(here: Here, traffic: Traffic) -> dict[str, Any]:
 
 async def test_a_gain_is_measured_from_windows_before_and_after_a_rollout(here: Here) -> None:
     assert await listed(here) == []
-    assert math.isnan(here.service.metric("ecntwin_gain_measured_ratio") or 0.0)
-    traffic = Traffic(here.service)
+    assert math.isnan(here.metric("ecntwin_gain_measured_ratio") or 0.0)
+    traffic = Traffic(here)
     decided = await approved(here, traffic)
     (gain,) = await listed(here)
     assert gain == {
@@ -79,13 +79,11 @@ async def test_a_gain_is_measured_from_windows_before_and_after_a_rollout(here: 
     # The goodput of the three senders changes a little too, by how the window cuts it.
     assert first["measured"] == pytest.approx(0.5 * math.log(slowdowns[0] / slowdowns[1]), abs=0.005)
     assert 0 <= first["measured_error"] < 0.05
-    outcome = await get(here.service, f"/v1/recommendations/{decided['id']}/outcome")
+    outcome = await get(here, f"/v1/recommendations/{decided['id']}/outcome")
     assert outcome["gain"] == first
-    assert here.service.metric("ecntwin_gain_measured_ratio") == pytest.approx(first["measured"])
-    assert here.service.metric("ecntwin_gain_predicted_ratio") == first["predicted"]
-    assert here.service.metric("ecntwin_gain_error_ratio") == pytest.approx(
-        first["predicted"] - first["measured"]
-    )
+    assert here.metric("ecntwin_gain_measured_ratio") == pytest.approx(first["measured"])
+    assert here.metric("ecntwin_gain_predicted_ratio") == first["predicted"]
+    assert here.metric("ecntwin_gain_error_ratio") == pytest.approx(first["predicted"] - first["measured"])
     await traffic.passes(4, queue_bytes=60_000, seconds=4)
     second = await until(here, lambda gain: gain["measured"] != first["measured"])
     assert second["measured"] == pytest.approx(first["measured"] / 2, abs=0.005)
@@ -93,12 +91,11 @@ async def test_a_gain_is_measured_from_windows_before_and_after_a_rollout(here: 
 
 
 async def test_a_rollout_that_is_rolled_back_keeps_what_was_measured_and_says_why(here: Here) -> None:
-    traffic = Traffic(here.service)
+    traffic = Traffic(here)
     decided = await approved(here, traffic)
     await traffic.passes(4, queue_bytes=30_000, seconds=4)
     measured = await until(here, lambda gain: gain["measured"] is not None)
-    await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
-    await here.ended(decided["rollout"])
+    await here.rolled_back(decided["rollout"])
     await traffic.passes(4, queue_bytes=90_000, seconds=4)
     await asyncio.sleep(0.05)
     (gain,) = await listed(here)
@@ -107,9 +104,9 @@ async def test_a_rollout_that_is_rolled_back_keeps_what_was_measured_and_says_wh
 
 
 async def test_a_recommendation_without_a_rollout_has_no_gain(here: Here) -> None:
-    await Traffic(here.service).passes(3, queue_bytes=60_000, seconds=4)
+    await Traffic(here).passes(3, queue_bytes=60_000, seconds=4)
     path = await here.tuned()
-    assert (await get(here.service, f"{path}/outcome"))["gain"] is None
+    assert (await get(here, f"{path}/outcome"))["gain"] is None
     assert await listed(here) == []
 
 
@@ -120,17 +117,17 @@ async def test_a_service_started_anew_measures_a_rollout_that_is_under_way(
     fleet, storage = Fleet(), {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
     soaks = {"soak_s": 3_000, "silence_s": 3_000}
     async with started(fleet, rollout=soaks, score="gain", storage=storage) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await Traffic(here.service).passes(3, queue_bytes=60_000, seconds=4)
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        await Traffic(here).passes(3, queue_bytes=60_000, seconds=4)
         decided = await here.post(f"{await here.tuned()}/approve")
-        rollouts = here.service.service.rollouts
+        rollouts = here.service.rollouts
         async with asyncio.timeout(PATIENCE_S):
             while rollouts.get(decided["rollout"]).state.phase.value != "soak":  # noqa: ASYNC110 # as above
                 await asyncio.sleep(0.001)
     async with started(fleet, rollout=soaks, score="gain", storage=storage) as here:
-        here.service.hand.now_s += 60
+        here.hand.now_s += 60
         assert (await listed(here))[0]["measured"] is None
-        traffic = Traffic(here.service)
+        traffic = Traffic(here)
         async with asyncio.timeout(PATIENCE_S):
             while (gain := (await listed(here))[0])["measured"] is None:
                 await traffic.passes(queue_bytes=30_000, seconds=4)  # some fill the window first

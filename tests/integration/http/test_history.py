@@ -27,10 +27,7 @@ S = 1_000_000_000
 
 
 async def get(here: Running, path: str, status: int = 200, **query: Any) -> dict[str, Any]:
-    answer = await here.client.get(path, params=query)
-    assert answer.status_code == status, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return await here.get(path, status=status, **query)
 
 
 @dataclass
@@ -321,22 +318,18 @@ async def test_an_alarm_that_is_gone_after_a_restart_ended_when_the_service_was_
         assert row["ended"] == row["raised"]
 
 
-FLEET_OF = {"rollout": {"soak_s": 0, "batch_soak_s": 0}}
-
-
 async def test_what_was_predicted_stands_beside_what_was_measured(tmp_path: Path) -> None:
     storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
-    async with started(Fleet(), tuning=TUNING, storage=storage) as made:
-        here = made.service
+    async with started(Fleet(), tuning=TUNING, storage=storage) as here:
         await here.client.put("/v1/topology", json=TOPOLOGY)
         traffic = Traffic(here)
         await traffic.passes(6, queue_bytes=60_000)
-        path = await made.tuned()
+        path = await here.tuned()
         pending = await get(here, f"{path}/outcome")
         assert (pending["rollout"], pending["before"], pending["after"], pending["since"]) == (None,) * 4
         assert pending["predicted"]["incumbent"]["queue_mean_bytes"] > 0
-        approved = await made.post(f"{path}/approve")
-        await made.ended(approved["rollout"])
+        approved = await here.post(f"{path}/approve")
+        await here.ended(approved["rollout"])
         at_once = await get(here, f"{path}/outcome")
         assert at_once["after"] is None
         assert at_once["before"]["steps"] >= 5
@@ -447,9 +440,8 @@ async def beside(here: Running) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_an_answer_has_an_end(here: Running) -> None:
-    answer = await here.client.get("/v1/history/queues?most=5000&queues=1000")
-    assert answer.status_code == 422
-    assert "500000 points (steps × ports)" in answer.json()["rule"]
+    answer = await here.get("/v1/history/queues?most=5000&queues=1000", status=422)
+    assert "500000 points (steps × ports)" in answer["rule"]
     assert (await here.client.get("/v1/history/queues?most=500&queues=1000")).status_code == 200
 
 

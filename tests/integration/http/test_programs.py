@@ -154,9 +154,7 @@ async def paged(here: Running, path: str, items: str, cursor: str) -> list[list[
     following: str | int | None = None
     while not pages or following is not None:
         query = "" if following is None else f"&{cursor}={quote(str(following))}"
-        answer = await here.client.get(f"{path}{query}")
-        assert answer.status_code == 200, answer.text
-        document = answer.json()
+        document = await here.get(f"{path}{query}")
         pages.append(document[items])
         following = document["next"]
     return pages

@@ -17,7 +17,7 @@ from rollout.state import Phase
 from service.rollouts.rollout import Rollout
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
-from tests.integration.service import SETTLED, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import SETTLED, SMALL, Running, Wanted, manual, running, traffic
 from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch
 from twin.search.score import ScoreName
 from twin.watermark import Watermark
@@ -42,28 +42,19 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @dataclass
-class Here:
+class Here(Running):
     """A service over switches in memory, which know what they were made to do."""
 
-    service: Running
     switches: dict[str, Switch]
 
-    async def get(self, path: str) -> dict[str, Any]:
-        return await self._answer("GET", path)
-
-    async def post(self, path: str) -> dict[str, Any]:
-        return await self._answer("POST", path)
-
     async def freeze(self, frozen: bool) -> dict[str, Any]:
-        answer = await self.service.client.put("/v1/freeze", json={"frozen": frozen})
+        answer = await self.client.put("/v1/freeze", json={"frozen": frozen})
         assert answer.status_code == 200, answer.text
         document: dict[str, Any] = answer.json()
         return document
 
     async def refused(self, path: str, status: int = 409) -> dict[str, Any]:
-        answer = await self.service.client.post(path)
-        assert answer.status_code == status, answer.text
-        problem: dict[str, Any] = answer.json()
+        problem = await self.post(path, status=status)
         assert {"where", "received", "rule", "remedy"} <= problem.keys()
         return problem
 
@@ -75,17 +66,6 @@ class Here:
 
     async def approved(self) -> dict[str, Any]:
         return await self.post(f"{await self.tuned()}/approve")
-
-    async def ended(self, rollout_id: str) -> dict[str, Any]:
-        rollouts = self.service.service.rollouts
-        await rollouts.ended(rollouts.get(rollout_id), within_s=PATIENCE_S)
-        return await self.get(f"/v1/rollouts/{rollout_id}")
-
-    async def _answer(self, method: str, path: str) -> dict[str, Any]:
-        answer = await self.service.client.request(method, path)
-        assert answer.is_success, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
 
 
 @dataclass
@@ -131,14 +111,13 @@ async def started(
         workers=workers or InProcessWorkers(),
     )
     async with running(wanted) as service:
-        yield Here(service, fleet.switches)
+        yield Here(**vars(service), switches=fleet.switches)
 
 
 @pytest.fixture
 async def here() -> AsyncIterator[Here]:
     async with started() as made:
-        await made.service.client.put("/v1/topology", json=TOPOLOGY)
-        await made.service.post_reports(traffic())
+        await made.feed()
         yield made
 
 
@@ -195,22 +174,20 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
     listed = await here.get("/v1/rollouts?fields=id,events.what")
     assert listed["rollouts"] == [{"id": rollout["id"], "events": None}]
     for path in ("/v1/rollouts", f"/v1/rollouts/{rollout['id']}"):
-        assert (await here.service.client.get(f"{path}?fields=nothing")).status_code == 422
-    assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
-    assert here.service.metric("ecntwin_rollouts_begun_total") == 1
-    assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1
-    assert here.service.metric("ecntwin_rollouts_active") == 0
+        assert (await here.client.get(f"{path}?fields=nothing")).status_code == 422
+    assert (await here.client.get("/v1/rollouts?limit=0")).status_code == 422
+    assert here.metric("ecntwin_rollouts_begun_total") == 1
+    assert here.metric("ecntwin_rollouts_total", outcome="done") == 1
+    assert here.metric("ecntwin_rollouts_active") == 0
     for step in ("stage", "apply", "verify", "confirm", "check"):
-        count = here.service.metric("ecntwin_switch_step_duration_seconds_count", adapter="memory", step=step)
+        count = here.metric("ecntwin_switch_step_duration_seconds_count", adapter="memory", step=step)
         assert count == 1
 
 
 async def test_an_operator_takes_a_finished_rollout_back(here: Here) -> None:
     decided = await here.approved()
     assert here.switches["leaf1"].running != OLD
-    answer = await here.service.client.post(f"/v1/rollouts/{decided['rollout']}/rollback")
-    assert answer.status_code == 202
-    rollout = await here.ended(decided["rollout"])
+    rollout = await here.rolled_back(decided["rollout"])
     assert (rollout["phase"], rollout["why"]) == ("rolled_back", "local asked for it")
     assert rollout["switches"][0]["progress"] == "restored"
     assert here.switches["leaf1"].running == OLD
@@ -218,14 +195,14 @@ async def test_an_operator_takes_a_finished_rollout_back(here: Here) -> None:
     assert (document["status"], document["pushed"]) == ("rolled_back", [])
     shown = await here.get("/v1/switches/leaf1")
     assert (shown["drifted"], shown["running"]["kmin_bytes"]) == (False, OLD.kmin_bytes)
-    assert here.service.metric("ecntwin_rollouts_total", outcome="rolled_back") == 1
-    assert here.service.metric("ecntwin_switch_rollbacks_total", adapter="memory") == 1
+    assert here.metric("ecntwin_rollouts_total", outcome="rolled_back") == 1
+    assert here.metric("ecntwin_switch_rollbacks_total", adapter="memory") == 1
 
 
 async def test_an_unknown_rollout_is_a_404(here: Here) -> None:
     problem = await here.refused("/v1/rollouts/none/rollback", 404)
     assert "/v1/rollouts" in problem["remedy"]
-    assert (await here.service.client.get("/v1/rollouts/none")).status_code == 404
+    assert (await here.client.get("/v1/rollouts/none")).status_code == 404
 
 
 @pytest.mark.usefixtures("answered_soon")
@@ -235,8 +212,8 @@ async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -
     decided = await here.post(f"{at}/approve")
     assert (decided["status"], decided["pushed"]) == ("approved", [])
     await until(lambda: "apply" in here.switches["leaf1"].calls)
-    here.service.service.fleet._patience_s = 0.01  # it cannot be read while it is set
-    assert here.service.metric("ecntwin_rollouts_active") == 1
+    here.service.fleet._patience_s = 0.01  # it cannot be read while it is set
+    assert here.metric("ecntwin_rollouts_active") == 1
     rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
     assert (rollout["phase"], rollout["ended"]) == ("canary", False)
     problem = await here.refused(f"{await here.tuned()}/approve")
@@ -249,14 +226,13 @@ async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -
 @pytest.mark.usefixtures("answered_soon")
 async def test_rounds_stand_behind_what_is_being_rolled_out() -> None:
     async with started(steady=True) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         at = await here.tuned()
         leaf = here.switches["leaf1"]
         leaf.gate.clear()
         await here.post(f"{at}/approve")
         await until(lambda: "apply" in leaf.calls)
-        here.service.service.fleet._patience_s = 0.01  # it cannot be read while it is set
+        here.service.fleet._patience_s = 0.01  # it cannot be read while it is set
         again = await here.post("/v1/tune")
         assert (f"/v1/recommendations/{again['id']}", again["status"]) == (at, "approved")
         assert (again["support"]["rounds"], again["blocked"]) == (2, [])
@@ -269,8 +245,7 @@ async def test_a_round_that_a_rollout_overtakes_stands_behind_it() -> None:
     gate = Gate()
     gate.open.set()
     async with started(steady=True, workers=gate) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         at = await here.tuned()
         gate.entered.clear()
         gate.open.clear()
@@ -290,23 +265,22 @@ async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) 
     frozen = await here.freeze(True)
     assert (frozen["frozen"], frozen["by"]) == (True, "local")
     assert await here.get("/v1/freeze") == frozen
-    assert here.service.metric("ecntwin_switches_frozen") == 1
+    assert here.metric("ecntwin_switches_frozen") == 1
     waiting = await here.tuned()
     problem = await here.refused(f"{waiting}/approve")
     assert "frozen by local" in problem["rule"]
     assert (await here.get(waiting))["status"] == "pending"
-    await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
-    assert (await here.ended(decided["rollout"]))["phase"] == "rolled_back"
+    assert (await here.rolled_back(decided["rollout"]))["phase"] == "rolled_back"
     assert (await here.get(waiting))["status"] == "expired"  # it was made for what no longer runs
     waiting = await here.tuned()
     await here.freeze(False)
-    assert here.service.metric("ecntwin_switches_frozen") == 0
+    assert here.metric("ecntwin_switches_frozen") == 0
     assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
 
 
 @pytest.mark.parametrize("body", [{}, {"frozen": "yes"}, {"frozen": 1}, {"frozen": True, "why": "x"}])
 async def test_a_freeze_is_one_word(here: Here, body: dict[str, Any]) -> None:
-    assert (await here.service.client.put("/v1/freeze", json=body)).status_code == 422
+    assert (await here.client.put("/v1/freeze", json=body)).status_code == 422
     assert not (await here.get("/v1/freeze"))["frozen"]
 
 
@@ -319,16 +293,16 @@ async def test_drift_stops_approvals_until_it_is_adopted(here: Here) -> None:
     assert "/v1/switches/leaf1" in problem["remedy"]
     assert "/adopt" in problem["remedy"]
     assert here.switches["leaf1"].running == FOREIGN
-    assert here.service.metric("ecntwin_switch_drifted", switch="leaf1") == 1
+    assert here.metric("ecntwin_switch_drifted", switch="leaf1") == 1
     adopted = await here.post("/v1/switches/leaf1/adopt")
     assert (adopted["drifted"], adopted["set_to"]["kmin_bytes"]) == (False, FOREIGN.kmin_bytes)
-    assert here.service.metric("ecntwin_switch_drifted", switch="leaf1") == 0
+    assert here.metric("ecntwin_switch_drifted", switch="leaf1") == 0
     assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
-    assert (await here.service.client.post("/v1/switches/none/adopt")).status_code == 404
+    assert (await here.client.post("/v1/switches/none/adopt")).status_code == 404
 
 
 async def test_listeners_hear_of_each_step(here: Here) -> None:
-    with here.service.service.events.listen() as queue:
+    with here.service.events.listen() as queue:
         decided = await here.approved()
         heard = []
         while not queue.empty():
@@ -368,7 +342,7 @@ TOKENS = [
 )
 async def test_who_may_look_may_not_act(method: str, path: str, scope: str) -> None:
     async with started(security={"tokens": TOKENS}) as here:
-        client = here.service.client
+        client = here.client
         body = {"frozen": True} if method == "PUT" else None
         assert (await client.request(method, path, json=body)).status_code == 401
         for name in ("read", "operate"):
@@ -389,12 +363,11 @@ async def test_the_next_service_goes_on_where_one_ended(
     fleet = Fleet()
     fleet.of("leaf1").gate.clear()
     async with started(fleet, storage=storage, server={"shutdown_grace_s": 0}) as first:
-        await first.service.client.put("/v1/topology", json=TOPOLOGY)
-        await first.service.post_reports(traffic())
+        await first.feed()
         decided = await first.approved()
         await until(lambda: "apply" in fleet.switches["leaf1"].calls)
         await first.freeze(True)
-        steps = first.service.service.fleet
+        steps = first.service.fleet
         opening = threading.Timer(0.3, fleet.switches["leaf1"].gate.set)  # the journal is not let go before
         end_steps = steps.end_steps
 
@@ -432,21 +405,19 @@ async def test_a_soak_that_a_restart_interrupts_waits_for_the_first_report(
     storage, fleet = {"url": f"sqlite:///{tmp_path}/journal.db"}, Fleet()
     rollout = {"soak_s": 20, "silence_s": 15, "measure_every_s": 0.001, "queue_limit": 1e6}
     async with started(fleet, rollout=rollout, storage=storage) as first:
-        await first.service.client.put("/v1/topology", json=TOPOLOGY)
-        await first.service.post_reports(traffic())
+        await first.feed()
         await first.approved()
-        begun = first.service.service.rollouts.newest(1)[0]
+        begun = first.service.rollouts.newest(1)[0]
         await until(lambda: begun.state.phase is Phase.SOAK)
     async with started(fleet, rollout=rollout, storage=storage) as second:
-        (again,) = second.service.service.rollouts.newest(1)
+        (again,) = second.service.rollouts.newest(1)
         await looked(again)
-        second.service.hand.now_s += 14
+        second.hand.now_s += 14
         await looked(again)
         assert again.state.phase is Phase.SOAK, again.state.why
         if come:
-            await second.service.client.put("/v1/topology", json=TOPOLOGY)
-            await second.service.post_reports(traffic())
-        second.service.hand.now_s += 7
+            await second.feed()
+        second.hand.now_s += 7
         ended = await second.ended(again.id)
         assert ended["phase"] == ("done" if come else "rolled_back")
         assert ended["why"] == (None if come else "no INT report for 21 s; the limit is 15 s")
@@ -454,8 +425,7 @@ async def test_a_soak_that_a_restart_interrupts_waits_for_the_first_report(
 
 async def test_policy_approves_what_nothing_holds_back() -> None:
     async with started(rollout={"auto": True}) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         found = await here.post("/v1/tune")
         rollouts = (await here.get("/v1/rollouts"))["rollouts"]
         assert [one["recommendation"] for one in rollouts] == [found["id"]]
@@ -465,22 +435,20 @@ async def test_policy_approves_what_nothing_holds_back() -> None:
 
 async def test_policy_does_not_repeat_what_was_taken_back_until_a_while_has_passed() -> None:
     async with started(rollout={"auto": True, "auto_hold_s": 100}) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         for number, hold_s in enumerate((100, 200, 400), 1):
             found = await here.post("/v1/tune")
             assert found["status"] == "approved"
             await here.ended(found["rollout"])
-            await here.post(f"/v1/rollouts/{found['rollout']}/rollback")
-            await here.ended(found["rollout"])
+            await here.rolled_back(found["rollout"])
             for passes_s in (0, hold_s - 1):
-                here.service.hand.now_s += passes_s
-                await here.service.post_reports(traffic())
+                here.hand.now_s += passes_s
+                await here.post_reports(traffic())
                 waiting = await here.post("/v1/tune")
                 assert (waiting["status"], waiting["holds"]) == ("pending", [])
                 assert (await here.get("/v1/rollouts"))["total"] == number
-            here.service.hand.now_s += 2
-            await here.service.post_reports(traffic())
+            here.hand.now_s += 2
+            await here.post_reports(traffic())
         # A person may at any time, and what stands ends the count.
         found = await here.post("/v1/tune")
         assert (await here.ended(found["rollout"]))["phase"] == "done"
@@ -488,18 +456,17 @@ async def test_policy_does_not_repeat_what_was_taken_back_until_a_while_has_pass
 
 async def test_a_policy_that_cannot_begin_fails_no_round() -> None:
     async with started(rollout={"auto": True}) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
-        here.service.service.rollouts._journal.close()
+        await here.feed()
+        here.service.rollouts._journal.close()
         found = await here.post("/v1/tune")
         assert (found["status"], found["rollout"]) == ("pending", None)
-        standing = (await here.service.client.get("/v1/readiness")).json()
+        standing = (await here.client.get("/v1/readiness")).json()
         assert (standing["ready"], standing["advice"]) == (True, found["id"]), standing
 
 
 async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: Here) -> None:
     at = await here.tuned()
-    journal = here.service.service.rollouts._journal
+    journal = here.service.rollouts._journal
     append, writing, written = journal.append, asyncio.Event(), asyncio.Event()
 
     async def slow(subject: str, at_s: float, document: bytes) -> None:
@@ -518,20 +485,18 @@ async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: H
 
 async def test_what_waited_while_a_rollout_ended_cools_down_too() -> None:
     async with started(tuning={"cool_down_s": 60}) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         decided = await here.approved()
-        here.service.hand.now_s += 61
-        await here.service.post_reports(traffic())
-        await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
-        await here.ended(decided["rollout"])
+        here.hand.now_s += 61
+        await here.post_reports(traffic())
+        await here.rolled_back(decided["rollout"])
         found = await here.post("/v1/tune")
         waiting = f"/v1/recommendations/{found['id']}"
         assert found["holds"] == [found["blocked"][0]["reason"]]
         assert found["blocked"][0]["until"] == "2026-01-01T00:18:41.000Z"
         assert found["holds"][0].removesuffix(".") in (await here.refused(f"{waiting}/approve"))["rule"]
         for _ in range(2):
-            here.service.hand.now_s += 31
-            await here.service.post_reports(traffic())
+            here.hand.now_s += 31
+            await here.post_reports(traffic())
         assert (await here.get(waiting))["blocked"] == []
         assert (await here.post(f"{waiting}/approve"))["status"] == "approved"

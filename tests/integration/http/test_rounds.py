@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from switches.dryrun import DryRunAdapter
 from switches.errors import ReadBackError
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
-from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import SMALL, Running, Wanted, manual, running, traffic
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.search.test_co_tuning import HERE as CO_TUNED
 
@@ -28,20 +27,12 @@ DECIDED = {"approve": "approved", "reject": "rejected"}
 @pytest.fixture
 async def here() -> AsyncIterator[Running]:
     async with running() as started:
-        await started.client.put("/v1/topology", json=TOPOLOGY)
-        await started.post_reports(traffic())
+        await started.feed()
         yield started
 
 
-async def tuned(here: Running) -> dict[str, Any]:
-    answer = await here.client.post("/v1/tune")
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
-
-
 async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) -> None:
-    found = await tuned(here)
+    found = await here.post("/v1/tune")
     assert found["changes"]
     assert found["status"] == "pending"
     assert found["incumbent"]["kmin_bytes"] == 400_000
@@ -69,7 +60,7 @@ async def test_a_second_opinion_is_told_everywhere() -> None:
     async with running(Wanted(search=search)) as here:
         await here.post_reports(traffic())
         assert math.isnan(here.metric("ecntwin_engine_disagreement_ratio") or 0.0)
-        found = await tuned(here)
+        found = await here.post("/v1/tune")
         opinion = found["second_opinion"]
         assert opinion["engine"] == f"{HERE}:LongerQueuesEngine"
         assert len(opinion["candidates"]) == 5
@@ -91,13 +82,13 @@ async def test_engines_far_apart_hold_the_recommendation_back() -> None:
     settings = manual(tuning={"enabled": False, "disagreement_limit": 0.4})
     async with running(Wanted(settings=settings, search=search)) as here:
         await here.post_reports(traffic())
-        found = await tuned(here)
+        found = await here.post("/v1/tune")
         assert found["changes"]
         assert any("the twin's engines disagree" in hold for hold in found["holds"])
 
 
 async def test_without_a_second_opinion_there_is_none(here: Running) -> None:
-    assert (await tuned(here))["second_opinion"] is None
+    assert (await here.post("/v1/tune"))["second_opinion"] is None
     assert math.isnan(here.metric("ecntwin_engine_disagreement_ratio") or 0.0)
 
 
@@ -105,7 +96,7 @@ async def test_what_nics_would_add_comes_with_the_watermark_alone() -> None:
     search = replace(SMALL, engine=f"{CO_TUNED}:SendersMatter", what=("watermark", "nic"))
     async with running(Wanted(search=search)) as here:
         await here.post_reports(traffic())
-        found = await tuned(here)
+        found = await here.post("/v1/tune")
         together = found["co_tuning"]
         assert together["recommended"]
         assert "cut interval" in together["sentence"]
@@ -126,7 +117,7 @@ async def test_paths_of_elephants_come_with_the_watermark_alone() -> None:
     search = replace(SMALL, what=("watermark", "path"))
     async with running(Wanted(search=search)) as here:
         await here.post_reports(traffic())
-        found = await tuned(here)
+        found = await here.post("/v1/tune")
         assert found["paths"]["collisions"] == []
         assert found["paths"]["sentence"]
         listed = (await here.client.get(f"/v1/recommendations/{found['id']}")).json()
@@ -134,7 +125,7 @@ async def test_paths_of_elephants_come_with_the_watermark_alone() -> None:
 
 
 async def test_a_round_is_kept_and_found_again(here: Running) -> None:
-    found = await tuned(here)
+    found = await here.post("/v1/tune")
     assert (await here.client.get("/v1/recommendations/current")).json() == found
     assert (await here.client.get(f"/v1/recommendations/{found['id']}")).json() == found
     listed = (await here.client.get("/v1/recommendations")).json()
@@ -144,17 +135,17 @@ async def test_a_round_is_kept_and_found_again(here: Running) -> None:
 
 
 async def test_the_same_window_gives_the_same_answer(here: Running) -> None:
-    first = await tuned(here)
+    first = await here.post("/v1/tune")
     await here.client.post(f"/v1/recommendations/{first['id']}/reject")  # it would be a candidate
-    second = await tuned(here)
+    second = await here.post("/v1/tune")
     for key in ("recommendation", "candidates", "why", "seed"):
         assert first[key] == second[key]
-    third = await tuned(here)
+    third = await here.post("/v1/tune")
     assert (third["id"], third["support"]["rounds"]) == (second["id"], 2)
 
 
 async def test_approving_records_what_would_be_set_and_reads_it_back(here: Running) -> None:
-    found = await tuned(here)
+    found = await here.post("/v1/tune")
     decided = (await here.client.post(f"/v1/recommendations/{found['id']}/approve")).json()
     assert (decided["status"], decided["decided_by"]) == ("approved", "local")
     (pushed,) = decided["pushed"]
@@ -172,7 +163,7 @@ async def test_approving_records_what_would_be_set_and_reads_it_back(here: Runni
 
 
 async def test_rejecting_sets_nothing(here: Running) -> None:
-    found = await tuned(here)
+    found = await here.post("/v1/tune")
     decided = (await here.client.post(f"/v1/recommendations/{found['id']}/reject")).json()
     assert (decided["status"], decided["pushed"]) == ("rejected", [])
     assert (await here.client.get("/v1/switches/leaf1")).json()["records"] == []
@@ -181,11 +172,10 @@ async def test_rejecting_sets_nothing(here: Running) -> None:
 @pytest.mark.parametrize("first", ["approve", "reject"])
 @pytest.mark.parametrize("second", ["approve", "reject"])
 async def test_a_decision_stands(here: Running, first: str, second: str) -> None:
-    at = f"/v1/recommendations/{(await tuned(here))['id']}"
+    at = f"/v1/recommendations/{(await here.post('/v1/tune'))['id']}"
     assert (await here.client.post(f"{at}/{first}")).status_code == 200
-    again = await here.client.post(f"{at}/{second}")
-    assert again.status_code == 409
-    assert DECIDED[first] in again.json()["rule"]
+    again = await here.post(f"{at}/{second}", status=409)
+    assert DECIDED[first] in again["rule"]
 
 
 @pytest.mark.parametrize("path", ["", "/approve", "/reject"])
@@ -196,21 +186,18 @@ async def test_an_unknown_recommendation_is_a_404(here: Running, path: str) -> N
 
 
 async def test_before_the_first_round_there_is_no_current_one(here: Running) -> None:
-    answer = await here.client.get("/v1/recommendations/current")
-    assert answer.status_code == 404
-    assert "POST /v1/tune" in answer.json()["remedy"]
+    answer = await here.get("/v1/recommendations/current", status=404)
+    assert "POST /v1/tune" in answer["remedy"]
 
 
 async def test_an_empty_or_stale_window_is_a_409() -> None:
     async with running() as here:
-        empty = await here.client.post("/v1/tune")
-        assert empty.status_code == 409
-        assert empty.json()["where"] == "window"
+        empty = await here.post("/v1/tune", status=409)
+        assert empty["where"] == "window"
         await here.post_reports(traffic())
         here.hand.now_s += 61
-        stale = await here.client.post("/v1/tune")
-        assert stale.status_code == 409
-        assert "61 s old" in stale.json()["received"]
+        stale = await here.post("/v1/tune", status=409)
+        assert "61 s old" in stale["received"]
         assert any(
             "61 s ago" in reason for reason in (await here.client.get("/v1/readiness")).json()["reasons"]
         )
@@ -231,7 +218,7 @@ async def test_one_round_runs_at_a_time() -> None:
 
 async def test_listeners_follow_a_round_and_the_decision(here: Running) -> None:
     with here.service.events.listen() as queue:
-        found = await tuned(here)
+        found = await here.post("/v1/tune")
         await here.client.post(f"/v1/recommendations/{found['id']}/reject")
         heard = []
         while not queue.empty():
@@ -248,11 +235,11 @@ async def test_a_round_that_gains_too_little_keeps_what_runs(here: Running) -> N
     settings = SMALL
     async with running(Wanted(search=replace(settings, margin=100.0))) as modest:
         await modest.post_reports(traffic())
-        found = await tuned(modest)
+        found = await modest.post("/v1/tune")
         assert not found["changes"]
         assert found["status"] == "kept"
         assert found["recommendation"] == found["incumbent"]
-        await tuned(modest)
+        await modest.post("/v1/tune")
         assert (await modest.client.get("/v1/recommendations")).json()["total"] == 1
         assert modest.metric("ecntwin_rounds_total", outcome="kept") == 2
         refused = await modest.client.post(f"/v1/recommendations/{found['id']}/approve")
@@ -309,10 +296,8 @@ def adapters(kind: type[DryRunAdapter]) -> AdapterRegistry:
 async def test_a_change_that_does_not_take_is_rolled_back_and_says_why() -> None:
     async with running(Wanted(settings=LENIENT, adapters=adapters(Forgetful))) as here:
         await here.post_reports(traffic())
-        at = f"/v1/recommendations/{(await tuned(here))['id']}"
-        answer = await here.client.post(f"{at}/approve")
-        assert answer.status_code == 200
-        decided = answer.json()
+        at = f"/v1/recommendations/{(await here.post('/v1/tune'))['id']}"
+        decided = await here.post(f"{at}/approve")
         assert (decided["status"], decided["decided_by"]) == ("rolled_back", "local")
         assert decided["pushed"] == []
         rollout = (await here.client.get(f"/v1/rollouts/{decided['rollout']}")).json()
@@ -325,9 +310,8 @@ async def test_a_change_that_does_not_take_is_rolled_back_and_says_why() -> None
         assert here.metric("ecntwin_rollouts_total", outcome="rolled_back") == 1
         assert here.metric("ecntwin_switch_failures_total", adapter="writing", reason="read_back") == 1
         assert here.metric("ecntwin_switch_rollbacks_total", adapter="writing") == 1
-        again = await here.client.post(f"{at}/approve")
-        assert again.status_code == 409
-        assert "rolled_back" in again.json()["rule"]
+        again = await here.post(f"{at}/approve", status=409)
+        assert "rolled_back" in again["rule"]
 
 
 async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> None:
@@ -335,7 +319,7 @@ async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> N
         strict = manual(push={"adapter": "other"}, tuning={"enabled": False, "residual_limit": 1.000001})
         async with running(Wanted(settings=strict, adapters=adapters(kind))) as here:
             await here.post_reports(traffic())
-            found = await tuned(here)
+            found = await here.post("/v1/tune")
             assert "times the predicted one" in found["holds"][0]
             answer = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
             assert answer.status_code == status
@@ -344,21 +328,21 @@ async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> N
 async def test_a_write_cools_down_before_the_next() -> None:
     async with running(Wanted(settings=LENIENT, adapters=adapters(Writing))) as here:
         await here.post_reports(traffic())
-        first = await tuned(here)
+        first = await here.post("/v1/tune")
         assert first["holds"] == []
         assert (await here.client.post(f"/v1/recommendations/{first['id']}/approve")).status_code == 200
         here.hand.now_s += 10
-        second = await tuned(here)
+        second = await here.post("/v1/tune")
         assert "cools down until 00:17:10 UTC" in second["holds"][0]
         here.hand.now_s += 21
-        assert (await tuned(here))["holds"] == []
+        assert (await here.post("/v1/tune"))["holds"] == []
 
 
 async def test_a_step_limit_shortens_what_an_approval_sets() -> None:
     careful = manual(tuning={"enabled": False, "max_step": 1.5})
     async with running(Wanted(settings=careful)) as here:
         await here.post_reports(traffic())
-        found = await tuned(here)
+        found = await here.post("/v1/tune")
         assert found["staged"]["kmin_bytes"] >= 400_000 / 1.5 - 1
         assert found["staged"] != {
             key: found["recommendation"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from copy import deepcopy
 from typing import Any
 
@@ -14,23 +13,16 @@ from telemetry.network.assemble import Snapshot
 from telemetry.report import ReportBatch
 from telemetry.state import NetworkState
 from tests.counterparts.pods import Pods
-from tests.integration.service import TOPOLOGY, Running, running, traffic
+from tests.integration.service import TOPOLOGY, Running, traffic
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def here() -> AsyncIterator[Running]:
-    async with running() as started:
-        yield started
-
-
 async def test_an_empty_window_is_a_409_that_says_what_to_do(here: Running) -> None:
     for path in ("/v1/state", "/v1/state/queues", "/v1/flows", "/v1/fabric", "/v1/fabric/leaf1"):
-        answer = await here.client.get(path)
-        assert answer.status_code == 409
-        assert "post INT reports" in answer.json()["remedy"]
+        answer = await here.get(path, status=409)
+        assert "post INT reports" in answer["remedy"]
 
 
 async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running) -> None:
@@ -231,9 +223,8 @@ async def test_one_switch_is_shown_port_by_port(here: Running) -> None:
     shown = [queue for port in found["ports"] for queue in port["queues"]]
     assert sorted(shown, key=str) == sorted(queues, key=str)
     assert found["ports"][0]["capacity_bytes_per_s"] == 400e9 / 8
-    unknown = await here.client.get("/v1/fabric/nobody")
-    assert unknown.status_code == 404
-    assert "nobody" in unknown.json()["where"]
+    unknown = await here.get("/v1/fabric/nobody", status=404)
+    assert "nobody" in unknown["where"]
 
 
 async def test_what_reports_show_is_left_out_on_request(here: Running) -> None:

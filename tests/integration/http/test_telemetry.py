@@ -20,12 +20,6 @@ ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 ARRAY = json.dumps(traffic(30)).encode()
 
 
-@pytest.fixture
-async def here() -> AsyncIterator[Running]:
-    async with running() as started:
-        yield started
-
-
 @pytest.mark.parametrize(
     ("body", "headers"),
     [
@@ -40,9 +34,8 @@ async def here() -> AsyncIterator[Running]:
     ],
 )
 async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
-    answer = await here.client.post("/v1/telemetry/int", content=body, headers=headers)
-    assert answer.status_code == 202
-    assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+    answer = await here.post("/v1/telemetry/int", status=202, content=body, headers=headers)
+    assert answer == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
     assert here.metric("ecntwin_reports_accepted_total") == 30
 
 
@@ -50,9 +43,8 @@ async def test_an_arrow_stream_is_taken_and_gives_the_state_that_json_does(here:
     reports = traffic(30)
     body = stream(table(reports))
     for content, headers in ((body, {}), (gzip.compress(body), {"Content-Encoding": "gzip"})):
-        answer = await here.client.post("/v1/telemetry/int", content=content, headers=ARROW | headers)
-        assert answer.status_code == 202
-        assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+        answer = await here.post("/v1/telemetry/int", status=202, content=content, headers=ARROW | headers)
+        assert answer == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
     by_arrow = await here.client.get("/v1/flows")
     async with running() as other:
         await other.post_reports(reports)
@@ -64,9 +56,8 @@ async def test_a_bad_row_of_an_arrow_stream_is_told_and_a_broken_stream_refused(
     answer = await here.client.post("/v1/telemetry/int", content=body, headers=ARROW)
     assert (answer.json()["accepted"], answer.json()["errors"][0]["index"]) == (2, 1)
     assert "packet_bytes: received 0" in answer.json()["errors"][0]["detail"]
-    answer = await here.client.post("/v1/telemetry/int", content=body[:-200], headers=ARROW)
-    assert answer.status_code == 400
-    assert "a broken or partial Arrow IPC stream" in answer.json()["detail"]
+    answer = await here.post("/v1/telemetry/int", status=400, content=body[:-200], headers=ARROW)
+    assert "a broken or partial Arrow IPC stream" in answer["detail"]
 
 
 async def test_headers_of_hpcc_are_reports(here: Running) -> None:
@@ -75,13 +66,13 @@ async def test_headers_of_hpcc_are_reports(here: Running) -> None:
     records = [
         {name: one[name] for name in wanted} | {"header": hpcc_header(hops).hex()} for one in traffic(30)
     ]
-    answer = await here.client.post(
+    answer = await here.post(
         "/v1/telemetry/int",
+        status=202,
         content=json.dumps([*records, {**records[0], "header": "00"}]),
         headers={"Content-Type": "application/vnd.ecntwin.hpcc+json"},
     )
-    assert answer.status_code == 202
-    assert (answer.json()["accepted"], answer.json()["errors"][0]["index"]) == (30, 30)
+    assert (answer["accepted"], answer["errors"][0]["index"]) == (30, 30)
     flows = (await here.client.get("/v1/flows")).json()
     assert flows["total"] > 0
 
@@ -175,9 +166,8 @@ async def test_a_body_without_reports_is_a_400(here: Running, body: bytes) -> No
     ],
 )
 async def test_other_types_and_encodings_are_a_415(here: Running, headers: dict[str, str]) -> None:
-    answer = await here.client.post("/v1/telemetry/int", content=NDJSON, headers=headers)
-    assert answer.status_code == 415
-    assert next(iter(headers)) in answer.json()["where"]
+    answer = await here.post("/v1/telemetry/int", status=415, content=NDJSON, headers=headers)
+    assert next(iter(headers)) in answer["where"]
 
 
 async def chunks() -> AsyncIterator[bytes]:
@@ -191,9 +181,8 @@ async def test_a_body_over_the_limit_is_a_413_whether_declared_or_not() -> None:
         bomb = gzip.compress(b" " * 1_000_000)
         assert len(bomb) < 5_000
         for body in (b" " * 6_000, chunks(), bomb):
-            answer = await here.client.post("/v1/telemetry/int", content=body)
-            assert answer.status_code == 413, answer.text
-            assert "smaller batches" in answer.json()["remedy"]
+            answer = await here.post("/v1/telemetry/int", status=413, content=body)
+            assert "smaller batches" in answer["remedy"]
         assert (await here.post_reports([report(0)]))["accepted"] == 1
 
 

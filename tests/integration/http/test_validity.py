@@ -9,7 +9,6 @@ import pytest
 
 from switches.base import QueueWatermark, Reading, StagedChange
 from tests.integration.http.test_rollouts import FOREIGN, TUNING, Fleet, Here, started
-from tests.integration.service import TOPOLOGY, traffic
 from tests.unit.service.rollouts.world import Switch, away
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
@@ -35,13 +34,12 @@ class DryRun(Switch):
 async def here(request: pytest.FixtureRequest) -> AsyncIterator[Here]:
     fleet = Fleet({} if request.param == "written" else {"leaf1": DryRun("leaf1")})
     async with started(fleet) as made:
-        await made.service.client.put("/v1/topology", json=TOPOLOGY)
-        await made.service.post_reports(traffic())
+        await made.feed()
         yield made
 
 
 async def stale(here: Here) -> None:
-    here.service.hand.now_s += 61
+    here.hand.now_s += 61
 
 
 async def frozen(here: Here) -> None:
@@ -99,12 +97,10 @@ async def test_what_is_no_longer_good_is_not_approved(
 
 async def test_after_a_rollback_what_was_made_for_the_change_is_over() -> None:
     async with started() as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         decided = await here.approved()
         at = await here.tuned()
-        await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
-        await here.ended(decided["rollout"])
+        await here.rolled_back(decided["rollout"])
         shown = await here.get(at)
         assert (shown["status"], "and it was made for" in shown["expired"]["reason"]) == ("expired", True)
         assert "it is expired" in (await here.refused(f"{at}/approve"))["rule"]
@@ -124,8 +120,7 @@ async def test_what_only_waits_may_be_approved_afterwards(here: Here) -> None:
 
 async def test_policy_asks_the_same() -> None:
     async with started(rollout={"auto": True}) as auto:
-        await auto.service.client.put("/v1/topology", json=TOPOLOGY)
-        await auto.service.post_reports(traffic())
+        await auto.feed()
         await auto.freeze(True)
         found = await auto.post("/v1/tune")
         assert (found["status"], len(found["blocked"])) == ("pending", 1)
@@ -133,8 +128,8 @@ async def test_policy_asks_the_same() -> None:
 
 async def test_listeners_hear_what_ends_and_what_blocks(here: Here) -> None:
     before = await here.tuned()
-    validity = here.service.service.validity
-    with here.service.service.events.listen() as queue:
+    validity = here.service.validity
+    with here.service.events.listen() as queue:
         await frozen(here)
         validity.review()
         await here.freeze(False)
@@ -160,14 +155,13 @@ async def test_listeners_hear_what_ends_and_what_blocks(here: Here) -> None:
 async def test_a_restart_waits_for_telemetry_and_ends_what_is_outdated(tmp_path: Path) -> None:
     storage, fleet = {"url": f"sqlite:///{tmp_path}/memory.db"}, Fleet()
     async with started(fleet, storage=storage) as first:
-        await first.service.client.put("/v1/topology", json=TOPOLOGY)
-        await first.service.post_reports(traffic())
+        await first.feed()
         at = await first.tuned()
     async with started(fleet, storage=storage) as second:
         (block,) = (await second.get(at))["blocked"]
         assert "since the service started" in block["reason"]
         assert block["reason"].removesuffix(".") in (await second.refused(f"{at}/approve"))["rule"]
-        second.service.hand.now_s += 61
+        second.hand.now_s += 61
         assert (await second.get(at))["status"] == "expired"
     async with started(fleet, storage=storage) as third:
         assert "No INT report came" in (await third.get(at))["expired"]["reason"]
@@ -175,7 +169,7 @@ async def test_a_restart_waits_for_telemetry_and_ends_what_is_outdated(tmp_path:
 
 async def test_an_approval_names_what_it_replaces(here: Here) -> None:
     at = await here.tuned()
-    client = here.service.client
+    client = here.client
     tag = (await client.get(at)).headers["ETag"]
     assert (await client.get("/v1/recommendations/current")).headers["ETag"] == tag
     other = await client.post(f"{at}/approve", json={"incumbent": INCUMBENT | {"pmax": 0.3}})
@@ -196,8 +190,7 @@ async def test_an_approval_names_what_it_replaces(here: Here) -> None:
 
 async def test_a_gate_is_told_with_the_time_it_opens() -> None:
     async with started(tuning=TUNING | {"cool_down_s": 60}) as here:
-        await here.service.client.put("/v1/topology", json=TOPOLOGY)
-        await here.service.post_reports(traffic())
+        await here.feed()
         await here.approved()
         found = await here.post("/v1/tune")
         (block,) = found["blocked"]

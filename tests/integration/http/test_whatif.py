@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.service import Running, running, traffic
+from tests.integration.service import Running, traffic
 
 pytestmark = pytest.mark.anyio
 
@@ -24,12 +23,6 @@ FLOWS = [
 
 
 @pytest.fixture
-async def here() -> AsyncIterator[Running]:
-    async with running() as started:
-        yield started
-
-
-@pytest.fixture
 def scenario(example: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((example / "scenario.json").read_text("utf-8"))
     del document["flows_csv"]
@@ -38,9 +31,7 @@ def scenario(example: Path) -> dict[str, Any]:
 
 async def test_watermarks_are_predicted_on_the_state_now(here: Running) -> None:
     await here.post_reports(traffic())
-    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "seed": 3})
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
+    found = await here.post("/v1/whatif", {"watermarks": MARKS, "seed": 3})
     assert (found["engine"], found["seed"]) == ("replay", 3)
     assert [one["kmin_bytes"] for one in found["results"]] == [5_000, 500_000]
     assert all(one["status"] == "ok" and one["queue_mean_bytes"] >= 0 for one in found["results"])
@@ -58,9 +49,9 @@ async def test_watermarks_are_predicted_on_the_state_now(here: Running) -> None:
 async def test_what_is_no_json_document_is_told_so(
     here: Running, content: bytes, header: str, status: int, says: str
 ) -> None:
-    answer = await here.client.post("/v1/whatif", content=content, headers={"Content-Type": header})
-    assert answer.status_code == status
-    detail = answer.json()["detail"]
+    detail = (
+        await here.post("/v1/whatif", status=status, content=content, headers={"Content-Type": header})
+    )["detail"]
     assert detail.startswith("body: ")
     assert says in detail
     assert header == "application/json" or detail.endswith("; send Content-Type: application/json")
@@ -69,24 +60,20 @@ async def test_what_is_no_json_document_is_told_so(
 async def test_watermarks_are_predicted_on_a_scenario_given_inline(
     here: Running, scenario: dict[str, Any]
 ) -> None:
-    answer = await here.client.post(
-        "/v1/whatif", json={"watermarks": MARKS, "scenario": scenario, "engine": "fluid"}
-    )
-    assert answer.status_code == 200, answer.text
-    low, high = answer.json()["results"]
-    assert answer.json()["scenario"] == scenario["name"]
+    answer = await here.post("/v1/whatif", {"watermarks": MARKS, "scenario": scenario, "engine": "fluid"})
+    low, high = answer["results"]
+    assert answer["scenario"] == scenario["name"]
     assert low["queue_mean_bytes"] < high["queue_mean_bytes"]
 
 
 async def test_packets_answer_too_and_tell_how_far_they_are(here: Running, scenario: dict[str, Any]) -> None:
     with here.service.events.listen() as queue:
-        answer = await here.client.post(
-            "/v1/whatif", json={"watermarks": MARKS, "scenario": scenario, "engine": "packet"}
+        answer = await here.post(
+            "/v1/whatif", {"watermarks": MARKS, "scenario": scenario, "engine": "packet"}
         )
-        assert answer.status_code == 200, answer.text
         heard = [queue.get_nowait() for _ in range(queue.qsize())]
-    low, high = answer.json()["results"]
-    assert answer.json()["engine"] == "packet"
+    low, high = answer["results"]
+    assert answer["engine"] == "packet"
     assert low["status"] == high["status"] == "ok"
     assert low["queue_mean_bytes"] < high["queue_mean_bytes"]
     told = [event.data for event in heard if event is not None and event.kind == "whatif"]
@@ -97,19 +84,16 @@ async def test_more_packets_than_a_request_may_hold_are_refused(
     here: Running, scenario: dict[str, Any]
 ) -> None:
     endless = scenario | {"duration_s": 60.0, "window_s": [0, 60.0]}
-    answer = await here.client.post(
-        "/v1/whatif", json={"watermarks": MARKS, "scenario": endless, "engine": "packet"}
+    answer = await here.post(
+        "/v1/whatif", {"watermarks": MARKS, "scenario": endless, "engine": "packet"}, status=422
     )
-    assert answer.status_code == 422
-    assert "packet-hops" in answer.json()["received"]
+    assert "packet-hops" in answer["received"]
 
 
 async def test_what_runs_is_predicted_beside_them_with_curves_if_asked(here: Running) -> None:
     await here.post_reports([one | {"sampling_rate": 1 / 128} for one in traffic()])  # they fill the port
     asked = {"watermarks": MARKS[:1], "trajectories": True}
-    answer = await here.client.post("/v1/whatif", json=asked)
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
+    found = await here.post("/v1/whatif", asked)
     assert {key: found["incumbent"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")} == {
         "kmin_bytes": 400_000,
         "kmax_bytes": 1_600_000,
@@ -218,10 +202,8 @@ async def test_broken_json_and_nan_are_refused(here: Running, text: str) -> None
 
 async def test_no_file_of_the_server_is_read(here: Running, scenario: dict[str, Any]) -> None:
     sneaky = scenario | {"flows_csv": "/etc/passwd"}
-    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "scenario": sneaky})
-    assert answer.status_code == 422
-    assert "no file of the server" in answer.json()["rule"]
+    answer = await here.post("/v1/whatif", {"watermarks": MARKS, "scenario": sneaky}, status=422)
+    assert "no file of the server" in answer["rule"]
     del sneaky["flows_csv"], sneaky["flows"]
-    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "scenario": sneaky})
-    assert answer.status_code == 422
-    assert "flows" in answer.json()["where"]
+    answer = await here.post("/v1/whatif", {"watermarks": MARKS, "scenario": sneaky}, status=422)
+    assert "flows" in answer["where"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ import yaml
 from cli.main import app
 from cli.output import run_to_exit_code
 from telemetry.topology import leaf_spine
-from tests.counterparts.one_loop import anyio_backend, one_loop
+from tests.counterparts.one_loop import one_loop
 from tests.counterparts.polled.sonic_buffers import PROFILE, Rows, sound_config
 from tests.counterparts.redis_server import RedisServer
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
 from twin.watermark import Watermark
 
-__all__ = ["anyio_backend", "one_loop"]
+__all__ = ["one_loop"]
 
 MARK = Watermark(400_000, 1_600_000, 0.2)
 PORTS = {"leaf1": ("Ethernet0", "Ethernet1", "Ethernet2"), "spine1": ("Ethernet0",)}
@@ -76,11 +75,11 @@ def switches(tmp_path: Path, servers: dict[str, RedisServer]) -> Switches:
 
 @pytest.fixture
 def command(
-    switches: Switches, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    switches: Switches,
+    no_settings: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., tuple[int, str, str]]:
-    for name in os.environ:
-        if name.upper().startswith("ECNTWIN_"):
-            monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "200")
     files = ["--inventory", str(switches.inventory), "--topology", str(switches.topology)]
 
@@ -226,13 +225,6 @@ def wanted(switches: Switches, **lossless: Any) -> Wanted:
     return Wanted(settings=manual(push={"inventory": switches.inventory}, telemetry=telemetry, fabric=fabric))
 
 
-async def shown(here: Running) -> dict[str, Any]:
-    answer = await here.client.get("/v1/lossless")
-    assert answer.status_code == 200
-    found: dict[str, Any] = answer.json()
-    return found
-
-
 async def alarms(here: Running) -> list[dict[str, Any]]:
     await here.service.alarms.check()
     found = (await here.client.get("/v1/alarms")).json()["alarms"]
@@ -251,7 +243,7 @@ async def metrics(here: Running) -> dict[str, str]:
 @pytest.mark.anyio
 async def test_nothing_is_read_unless_it_is_wanted(here: Running) -> None:
     await here.service.lossless.run_forever()
-    found = await shown(here)
+    found = await here.get("/v1/lossless")
     assert (found["read_at"], found["switches"], found["findings"], found["unread"]) == (None, 0, [], [])
     (said,) = found["unchecked"]
     assert said.startswith("nothing is read, and no rule is checked")
@@ -264,11 +256,14 @@ async def test_findings_are_an_answer_an_alarm_a_switch_and_a_metric(
     here: Running, switches: Switches
 ) -> None:
     await here.service.lossless.read()
-    assert ((await shown(here))["switches"], (await shown(here))["findings"]) == (2, [])
+    assert ((await here.get("/v1/lossless"))["switches"], (await here.get("/v1/lossless"))["findings"]) == (
+        2,
+        [],
+    )
     assert await alarms(here) == []
     switches.lay(leaf1=pfc_off, spine1=small_headroom)
     await here.service.lossless.read()
-    assert [one["rule"] for one in (await shown(here))["findings"]] == [
+    assert [one["rule"] for one in (await here.get("/v1/lossless"))["findings"]] == [
         "pfc_one_side",
         "kmax_above_xoff",
         "headroom",
@@ -296,7 +291,7 @@ async def test_what_was_read_while_a_rollout_began_is_dropped(
     monkeypatch.setattr(here.service.lossless, "_busy", lambda: next(begun))
     switches.lay(spine1=small_headroom)
     await here.service.lossless.read()
-    assert (await shown(here))["read_at"] is None
+    assert (await here.get("/v1/lossless"))["read_at"] is None
     assert await alarms(here) == []
 
 
@@ -307,7 +302,7 @@ async def test_an_alarm_stays_while_its_switch_cannot_be_read(here: Running, swi
     (before,) = await alarms(here)
     switches.servers["spine1"].close()
     await here.service.lossless.read()
-    assert [one["node"] for one in (await shown(here))["unread"]] == ["spine1"]
+    assert [one["node"] for one in (await here.get("/v1/lossless"))["unread"]] == ["spine1"]
     assert [one["sentence"] for one in await alarms(here)] == [before["sentence"]]
     switches.servers["spine1"].restart()
     switches.lay()
@@ -319,14 +314,14 @@ async def test_an_alarm_stays_while_its_switch_cannot_be_read(here: Running, swi
 async def test_nothing_is_read_during_a_rollout(here: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(here.service.rollouts), "active", property(lambda rollouts: 1))
     await here.service.lossless.read()
-    assert (await shown(here))["read_at"] is None
+    assert (await here.get("/v1/lossless"))["read_at"] is None
 
 
 @pytest.mark.anyio
 async def test_the_service_reads_by_itself_where_it_is_wanted(switches: Switches) -> None:
     async with running(wanted(switches, read=True, every_s=3600)) as here:
         for _ in range(round(PATIENCE_S / LOOK_S)):
-            if (await shown(here))["read_at"] is not None:
+            if (await here.get("/v1/lossless"))["read_at"] is not None:
                 break
             await asyncio.sleep(LOOK_S)
-        assert (await shown(here))["switches"] == 2
+        assert (await here.get("/v1/lossless"))["switches"] == 2

@@ -13,7 +13,7 @@ import pytest
 from rollout.plan import Limits, RolloutPlan
 from tests.counterparts.switches.http_switch import PASSWORD, USER
 from tests.counterparts.switches.nvue_switch import NvueSwitch
-from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
+from tests.integration.service import Running, Wanted, manual, running
 from twin.watermark import Watermark
 
 MARK = Watermark(400_000, 1_600_000, 0.2)
@@ -64,15 +64,8 @@ def wanted(switch: NvueSwitch, folder: Path, *, enabled: bool = True, **sections
 
 async def posted(run: Running, value: str) -> dict[str, Any]:
     """The rollout, once it has ended."""
-    answer = await run.client.post(HASH, json={"value": value})
-    assert answer.status_code == 202, answer.text
-    return await ended(run, answer.json()["id"])
-
-
-async def ended(run: Running, rollout: str) -> dict[str, Any]:
-    await run.service.rollouts.ended(run.service.rollouts.get(rollout), within_s=PATIENCE_S)
-    found: dict[str, Any] = (await run.client.get(f"/v1/rollouts/{rollout}")).json()
-    return found
+    answer = await run.post(HASH, {"value": value}, status=202)
+    return await run.ended(answer["id"])
 
 
 async def test_a_hash_is_set_by_a_rollout_and_taken_back(switch: NvueSwitch, tmp_path: Path) -> None:
@@ -89,9 +82,7 @@ async def test_a_hash_is_set_by_a_rollout_and_taken_back(switch: NvueSwitch, tmp
         assert [event["what"] for event in found["events"]] == [
             *("Proposed", "Approved", "HashStaged", "Applying", "Applied", "Verified", "Confirmed", "Checked")
         ]
-        answer = await run.client.post(f"/v1/rollouts/{found['id']}/rollback")
-        assert answer.status_code == 202, answer.text
-        found = await ended(run, found["id"])
+        found = await run.rolled_back(found["id"])
         assert (found["phase"], seed(switch)) == ("rolled_back", 50)
         audit = (await run.client.get("/v1/audit")).json()["entries"]
         [entry] = [one for one in audit if one["what"] == "hash"]
@@ -112,13 +103,11 @@ async def test_a_watermark_is_undone_whatever_a_later_rollout_hashes_by(
     async with running(wanted(switch, tmp_path)) as run:
         before = deepcopy(switch.applied)
         await run.service.rollouts.start(plan, "ada")
-        assert (await ended(run, "r"))["phase"] == "done"
+        assert (await run.ended("r"))["phase"] == "done"
         assert switch.applied != before
         hashed = await posted(run, "51")
         for rollout in ("r", hashed["id"]):
-            answer = await run.client.post(f"/v1/rollouts/{rollout}/rollback")
-            assert answer.status_code == 202, answer.text
-            assert (await ended(run, rollout))["phase"] == "rolled_back"
+            assert (await run.rolled_back(rollout))["phase"] == "rolled_back"
         assert switch.applied == before
 
 
@@ -135,7 +124,7 @@ async def test_what_others_set_meanwhile_is_left_alone(switch: NvueSwitch, tmp_p
         found = await posted(run, "51")
         switch.applied["system"]["forwarding"]["hash-seed"] = 99
         await run.client.post(f"/v1/rollouts/{found['id']}/rollback")
-        found = await ended(run, found["id"])
+        found = await run.ended(found["id"])
         assert (found["hashes"][0]["progress"], seed(switch)) == ("left_alone", 99)
         assert found["summary"]["left_alone"] == ["leaf1"]
 
@@ -149,7 +138,7 @@ async def test_a_rollout_that_a_stop_cut_short_is_known_to_the_next_service(
         found = (await run.client.get(f"/v1/rollouts/{done['id']}")).json()
         assert found["hashes"] == done["hashes"]
         await run.client.post(f"/v1/rollouts/{done['id']}/rollback")
-        assert (await ended(run, done["id"]))["phase"] == "rolled_back"
+        assert (await run.ended(done["id"]))["phase"] == "rolled_back"
         assert seed(switch) == 50
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.counterparts.one_loop import anyio_backend, one_loop
+from tests.counterparts.one_loop import one_loop
 from tests.counterparts.polled.lldp import Agent, Row, lay_sonic
 from tests.counterparts.redis_server import RedisServer
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
 
-__all__ = ["anyio_backend", "one_loop"]
+__all__ = ["one_loop"]
 
 pytestmark = pytest.mark.anyio
 
@@ -57,13 +57,6 @@ def declared(*ports: str) -> dict[str, Any]:
     }
 
 
-async def topology(here: Running) -> dict[str, Any]:
-    answer = await here.client.get("/v1/topology")
-    assert answer.status_code == 200
-    found: dict[str, Any] = answer.json()
-    return found
-
-
 async def alarms(here: Running) -> list[dict[str, Any]]:
     """Those of the cabling, after another look."""
     await here.service.alarms.check()
@@ -72,19 +65,19 @@ async def alarms(here: Running) -> list[dict[str, Any]]:
 
 
 async def test_neighbours_are_not_read_unless_it_is_wanted(here: Running) -> None:
-    assert (await topology(here))["neighbours"] is None
+    assert (await here.get("/v1/topology"))["neighbours"] is None
     assert await alarms(here) == []
 
 
 async def test_neighbours_are_beside_what_is_declared_and_differences_are_alarms(here: Running) -> None:
     await here.service.cabling.read()
-    seen = (await topology(here))["neighbours"]
+    seen = (await here.get("/v1/topology"))["neighbours"]
     assert [one["a_port"] for one in seen["topology"]["links"]] == ["ens1f0", "ens1f0"]
     assert seen["differences"] == seen["problems"] == []
     assert [one["switch"] for one in seen["unread"]] == ["leaf2"]
     assert await alarms(here) == []
     await here.client.put("/v1/topology", json=declared("Ethernet4", "Ethernet0"))
-    seen = (await topology(here))["neighbours"]
+    seen = (await here.get("/v1/topology"))["neighbours"]
     assert [one["kind"] for one in seen["differences"]] == ["moved", "moved"]
     (alarm,) = await alarms(here)
     assert (alarm["subject"], alarm["switch"], alarm["level"]) == ("leaf1", "leaf1", "warning")
@@ -94,7 +87,9 @@ async def test_neighbours_are_beside_what_is_declared_and_differences_are_alarms
     assert alarm["sentence"].endswith("; and 1 more on leaf1")
     await here.client.put("/v1/topology", json=declared("Ethernet0", "Ethernet4"))
     assert await alarms(here) == []
-    assert {one["delay_us"] for one in (await topology(here))["neighbours"]["topology"]["links"]} == {2.5}
+    assert {
+        one["delay_us"] for one in (await here.get("/v1/topology"))["neighbours"]["topology"]["links"]
+    } == {2.5}
 
 
 async def test_a_cable_that_is_moved_is_told_by_the_next_reading(here: Running, sonic: RedisServer) -> None:
@@ -114,7 +109,7 @@ async def test_the_service_reads_them_by_itself_where_it_is_wanted(
 ) -> None:
     async with running(wanted(tmp_path, sonic.port, read=True, every_s=3600)) as here:
         for _ in range(round(PATIENCE_S / LOOK_S)):
-            if (await topology(here))["neighbours"] is not None:
+            if (await here.get("/v1/topology"))["neighbours"] is not None:
                 break
             await asyncio.sleep(LOOK_S)
-        assert len((await topology(here))["neighbours"]["topology"]["links"]) == 2
+        assert len((await here.get("/v1/topology"))["neighbours"]["topology"]["links"]) == 2

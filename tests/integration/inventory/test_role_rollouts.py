@@ -21,7 +21,6 @@ from tests.counterparts.switches.http_switch import named_credentials
 from tests.integration.service import SMALL, Running, Wanted, manual, report, running
 from tests.unit.nics.sshd import Sshd, find
 from tests.unit.nics.sysfs import Sysfs
-from tests.unit.service.rollouts.world import PATIENCE_S
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.search.test_co_tuning import HERE as ENGINES
 from tests.unit.twin.search.test_co_tuning import SendersMatter
@@ -62,21 +61,8 @@ class SlowPortsWantLess(AnalyticEngine):
 
 
 @dataclass
-class Here:
-    run: Running
+class Here(Running):
     switch: EosSwitch
-
-    async def get(self, path: str) -> dict[str, Any]:
-        answer = await self.run.client.get(path)
-        assert answer.status_code == 200, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
-
-    async def post(self, path: str, body: object = None, status: int = 200) -> dict[str, Any]:
-        answer = await self.run.client.post(path, json=body)
-        assert answer.status_code == status, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
 
     async def tuned(self) -> dict[str, Any]:
         found = await self.post("/v1/tune")
@@ -86,12 +72,6 @@ class Here:
     async def approved(self, body: object = WITH_ROLES) -> dict[str, Any]:
         decided = await self.post(f"/v1/recommendations/{(await self.tuned())['id']}/approve", body)
         return await self.get(f"/v1/rollouts/{decided['rollout']}")
-
-    async def rolled_back(self, rollout: str) -> dict[str, Any]:
-        await self.post(f"/v1/rollouts/{rollout}/rollback", status=202)
-        rollouts = self.run.service.rollouts
-        await rollouts.ended(rollouts.get(rollout), within_s=PATIENCE_S)
-        return await self.get(f"/v1/rollouts/{rollout}")
 
     def runs(self) -> dict[str, Watermark]:
         found = {port: mark_of(self.switch.line(3, self.switch.effective(port))) for port in PORTS}
@@ -153,7 +133,7 @@ def starting(switch: EosSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         async with running(Wanted(settings=settings, search=search)) as run:
             await run.client.put("/v1/topology", json=TOPOLOGY)
             await run.post_reports(list(reports()))
-            yield Here(run, switch)
+            yield Here(**vars(run), switch=switch)
 
     return start
 
@@ -238,7 +218,7 @@ async def test_another_process_reads_by_port_and_takes_the_change_back(
 async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting) -> None:
     async with starting() as here:
         await here.approved()
-        by_role, store = here.runs(), here.run.service.store
+        by_role, store = here.runs(), here.service.store
         found = await here.tuned()
         store.update(replace(store.get(found["id"]), watermark=FOREIGN, staged=FOREIGN))
         decided = await here.post(f"/v1/recommendations/{found['id']}/approve")
@@ -299,10 +279,7 @@ async def test_a_platform_with_one_watermark_for_all_ports_refuses_before_anythi
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, Any], list[Sysfs]]]:
     """Two hosts of the inventory that run the driver's defaults, over one sshd, and their files."""
-    program = find()
-    if program is None:
-        pytest.skip("sshd is missing: run scripts/system-packages sshd")
-    server = Sshd(program, ("127.0.0.1", "127.0.0.2"))
+    server = Sshd(find(), ("127.0.0.1", "127.0.0.2"))
     monkeypatch.setenv("TEST_HOST_USER", server.user)
     hosts, files = {}, []
     for name, address in zip(("gpu1", "gpu2"), server.addresses, strict=True):
@@ -329,7 +306,7 @@ async def test_ports_by_role_and_nics_are_set_as_one_and_undone(
     before, (hosts, files) = deepcopy(switch.running), gpus
     async with starting(hosts=hosts) as here:
         for name in hosts:
-            await here.run.service.nics.read(name)
+            await here.service.nics.read(name)
         found = await here.tuned()
         joint, path = found["co_tuning"], f"/v1/recommendations/{found['id']}/approve"
         (slow,) = joint["by_role"]
@@ -367,7 +344,7 @@ async def test_ports_by_role_and_nics_are_set_as_one_and_undone(
 async def test_roles_of_a_topology_that_was_discovered_are_not_set(starting: Starting) -> None:
     async with starting() as here:
         found = await here.tuned()
-        service = here.run.service
+        service = here.service
         service.window.declared = None
         told = service.validity.document(service.store.get(found["id"]))
         assert "guessed until a topology is declared" in (told.roles_refused or "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,10 +23,7 @@ RUNS = {"kmin_bytes": 100_000, "kmax_bytes": 400_000, "pmax": 0.1}
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.upper().startswith("ECNTWIN_"):
-            monkeypatch.delenv(name)
+def _environment(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_TOKEN", TOKEN)
 
 

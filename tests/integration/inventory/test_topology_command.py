@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -95,10 +94,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
 
 
 @pytest.fixture
-def fabric(started: Fabric, monkeypatch: pytest.MonkeyPatch) -> Fabric:
-    for name in os.environ:
-        if name.upper().startswith("ECNTWIN_"):
-            monkeypatch.delenv(name)
+def fabric(started: Fabric, no_settings: None, monkeypatch: pytest.MonkeyPatch) -> Fabric:
     monkeypatch.setenv("SWITCH_USER", USER)
     monkeypatch.setenv("SWITCH_PASSWORD", PASSWORD)
     started.lay()

@@ -46,16 +46,12 @@ class Loop:
         return await self.service.service.window.state()
 
     async def tuned(self) -> dict[str, Any]:
-        answer = await self.service.client.post("/v1/tune")
-        assert answer.status_code == 200, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
+        return await self.service.post("/v1/tune")
 
     async def approved(self, found: Mapping[str, Any]) -> None:
-        answer = await self.service.client.post(f"/v1/recommendations/{found['id']}/approve")
-        assert answer.status_code == 200, answer.text
+        answer = await self.service.post(f"/v1/recommendations/{found['id']}/approve")
         rollouts = self.service.service.rollouts
-        rollout = rollouts.get(answer.json()["rollout"])
+        rollout = rollouts.get(answer["rollout"])
         await rollouts.ended(rollout, within_s=PATIENCE_S)
         assert rollout.state.phase is Phase.DONE
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
@@ -15,6 +13,8 @@ from service.auth.tokens import DatabaseTokens, digest_of
 from service.events import Broadcaster, Clocks
 from service.metrics import AccessMetrics
 from settings.security import Caller, SecuritySettings
+
+pytestmark = pytest.mark.anyio
 
 READER = Caller("eyes", frozenset({"read"}))
 ASKED = Request({"type": "http", "headers": [(b"authorization", b"Bearer s3cret")]})
@@ -36,24 +36,21 @@ async def always() -> bool:
     return True
 
 
-def test_a_stream_begins_with_what_was_missed() -> None:
-    async def scene() -> None:
-        broadcaster = Broadcaster()
-        for stage in ("one", "two", "three"):
-            broadcaster.publish("round", {"stage": stage})
-        told = stream(broadcaster, always, "1")
-        assert await anext(told) == b": listening\n\n"
-        broadcaster.publish("round", {"stage": "four"})
-        frames = [await anext(told) for _ in range(3)]
-        assert [frame.partition(b"\n")[0] for frame in frames] == [b"id: 2", b"id: 3", b"id: 4"]
-        await told.aclose()
-        told = stream(broadcaster, always, "of another service")
-        assert await anext(told) == b": listening\n\n"
-        assert (await anext(told)).startswith(b"id: 4\nevent: reset\ndata: {")
-        await told.aclose()
-        assert broadcaster.listeners == 0
-
-    asyncio.run(scene())
+async def test_a_stream_begins_with_what_was_missed() -> None:
+    broadcaster = Broadcaster()
+    for stage in ("one", "two", "three"):
+        broadcaster.publish("round", {"stage": stage})
+    told = stream(broadcaster, always, "1")
+    assert await anext(told) == b": listening\n\n"
+    broadcaster.publish("round", {"stage": "four"})
+    frames = [await anext(told) for _ in range(3)]
+    assert [frame.partition(b"\n")[0] for frame in frames] == [b"id: 2", b"id: 3", b"id: 4"]
+    await told.aclose()
+    told = stream(broadcaster, always, "of another service")
+    assert await anext(told) == b": listening\n\n"
+    assert (await anext(told)).startswith(b"id: 4\nevent: reset\ndata: {")
+    await told.aclose()
+    assert broadcaster.listeners == 0
 
 
 @pytest.mark.parametrize(
@@ -68,20 +65,17 @@ def test_a_stream_begins_with_what_was_missed() -> None:
         ),
     ],
 )
-def test_a_stream_ends_with_its_token(
+async def test_a_stream_ends_with_its_token(
     later: DatabaseTokens, goes_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene() -> None:
-        monkeypatch.setattr(events, "RECHECK_S", 0.0)
-        broadcaster, access = Broadcaster(), gate()
-        told = stream(broadcaster, CallerCheck(access, READER, ASKED).holds)
-        assert await anext(told) == b": listening\n\n"
-        broadcaster.publish("round", {"stage": "started"})
-        assert b"event: round" in await anext(told)
-        access.tokens.stored = later
-        broadcaster.publish("round", {"stage": "finished"})
-        assert (await anext(told, None) is not None) == goes_on
-        await told.aclose()
-        assert broadcaster.listeners == 0
-
-    asyncio.run(scene())
+    monkeypatch.setattr(events, "RECHECK_S", 0.0)
+    broadcaster, access = Broadcaster(), gate()
+    told = stream(broadcaster, CallerCheck(access, READER, ASKED).holds)
+    assert await anext(told) == b": listening\n\n"
+    broadcaster.publish("round", {"stage": "started"})
+    assert b"event: round" in await anext(told)
+    access.tokens.stored = later
+    broadcaster.publish("round", {"stage": "finished"})
+    assert (await anext(told, None) is not None) == goes_on
+    await told.aclose()
+    assert broadcaster.listeners == 0

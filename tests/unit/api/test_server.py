@@ -27,11 +27,6 @@ SETTINGS = ServerSettings(max_head_bytes=HEAD_BYTES, max_header_fields=FIELDS, c
 ENDLESS = 4 * HEAD_BYTES
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Echo:
     """Answers with the size of the body, and keeps what it was asked."""
 

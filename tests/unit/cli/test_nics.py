@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,13 @@ from tests.unit.nics.sysfs import Sysfs
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.upper().startswith("ECNTWIN_"):
-            monkeypatch.delenv(name)
+def _environment(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture
 def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    program = find()
-    if program is None:
-        pytest.skip("sshd is missing: run scripts/system-packages sshd")
-    server = Sshd(program)
+    server = Sshd(find())
     monkeypatch.setenv("TEST_HOST_USER", server.user)
     yield server
     server.close()

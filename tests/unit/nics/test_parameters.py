@@ -12,7 +12,6 @@ from nics.parameters import (
     params_of,
     unmodelled,
     values_changed,
-    values_of,
     values_text,
 )
 from switches.errors import CapabilityError
@@ -21,22 +20,20 @@ from twin.search.coordinates import SENDERS, Settings
 from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import Watermark
 
-SENDER = {name for name, one in PARAMETERS.items() if one.side == "rp" and one.field is not None}
-
 
 def test_the_drivers_defaults_are_the_preset_of_vendors() -> None:
     assert params_of(DEFAULTS, "NIC") == VENDOR
 
 
 def test_a_sender_of_the_preset_of_vendors_has_the_drivers_defaults() -> None:
-    values, notes = values_of(VENDOR, "NIC")
-    assert values == {name: DEFAULTS[name] for name in SENDER}
-    assert not notes
+    changed = values_changed(PAPER, VENDOR)
+    assert {"rpg_byte_reset", "dce_tcp_g"} <= changed.keys()
+    assert changed == {name: DEFAULTS[name] for name in changed}
 
 
 def test_g_is_the_weight_of_the_old_alpha() -> None:
     assert params_of({**DEFAULTS, "dce_tcp_g": 1020}, "NIC").gain == 4 / 1024
-    assert values_of(replace(VENDOR, gain=1 / 256), "NIC")[0]["dce_tcp_g"] == 1020
+    assert values_changed(VENDOR, replace(VENDOR, gain=1 / 256)) == {"dce_tcp_g": 1020}
 
 
 def test_a_receiver_that_tells_less_often_than_the_sender_cuts_sets_the_interval() -> None:
@@ -52,10 +49,6 @@ def test_what_a_round_may_tune_is_what_a_nic_takes(coordinate: Any) -> None:
         changed = values_changed(VENDOR, tried.senders)
         assert changed
         check_values(changed, "NIC")
-        assert (
-            values_of(tried.senders, "NIC")[0].items()
-            >= {name: value for name, value in changed.items() if name in SENDER}.items()
-        )
 
 
 def test_receivers_tell_as_often_as_senders_are_to_cut() -> None:
@@ -73,23 +66,12 @@ def test_values_are_written_with_their_units() -> None:
 
 def test_no_byte_counter_is_0() -> None:
     assert params_of({**DEFAULTS, "rpg_byte_reset": 0}, "NIC").byte_counter_bytes is None
-    assert values_of(replace(VENDOR, byte_counter_bytes=None), "NIC")[0]["rpg_byte_reset"] == 0
+    assert values_changed(VENDOR, replace(VENDOR, byte_counter_bytes=None)) == {"rpg_byte_reset": 0}
 
 
-def test_what_is_between_two_units_is_rounded_and_said() -> None:
-    values, notes = values_of(replace(VENDOR, increase_timer_s=55.4e-6, gain=1 / 300), "NIC")
-    assert values["rpg_time_reset"] == 55
-    assert values["dce_tcp_g"] == 1021
-    assert notes == [
-        "rpg_time_reset is 55 µs, rounded from 55.4.",
-        "dce_tcp_g is 1021/1024, rounded from 1020.59.",
-    ]
-
-
-def test_an_alpha_of_1_is_the_highest_that_its_ten_bits_hold() -> None:
-    values, notes = values_of(replace(VENDOR, initial_alpha=1.0), "NIC")
-    assert values["initial_alpha_value"] == 1023
-    assert notes == ["initial_alpha_value is 1023/1024, rounded from 1024."]
+def test_what_is_between_two_units_is_rounded() -> None:
+    between = replace(VENDOR, increase_timer_s=55.4e-6, gain=1 / 300)
+    assert values_changed(VENDOR, between) == {"rpg_time_reset": 55, "dce_tcp_g": 1021}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +100,7 @@ def test_an_alpha_of_1_is_the_highest_that_its_ten_bits_hold() -> None:
 )
 def test_what_a_nic_does_not_take_is_refused_with_its_range(params: object, says: str) -> None:
     with pytest.raises(CapabilityError) as caught:
-        values_of(params, "NIC")  # type: ignore[arg-type]  # of DcqcnParams
+        check_values(values_changed(VENDOR, params), "NIC")  # type: ignore[arg-type]  # of DcqcnParams
     assert says in str(caught.value)
     assert "is the driver's own" in str(caught.value)
 

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
+import pytest
 
 from service.events import QUEUE_LENGTH, REPLAYED, Broadcaster
 
-
-def test_every_listener_hears_every_event_from_when_it_listens() -> None:
-    async def scene() -> None:
-        events = Broadcaster()
-        events.publish("round", {"stage": "before"})
-        with events.listen() as one, events.listen() as other:
-            events.publish("round", {"stage": "now"})
-            for queue in (one, other):
-                event = queue.get_nowait()
-                assert event is not None
-                assert (event.number, event.kind, event.data) == (2, "round", {"stage": "now"})
-                assert queue.empty()
-        assert events.listeners == 0
-
-    asyncio.run(scene())
+pytestmark = pytest.mark.anyio
 
 
-def test_a_slow_listener_loses_the_oldest() -> None:
-    async def scene() -> None:
-        events = Broadcaster()
-        with events.listen() as queue:
-            for _ in range(QUEUE_LENGTH + 5):
-                events.publish("reports", {})
-            first = queue.get_nowait()
-            assert first is not None
-            assert first.number == 6
-            assert queue.qsize() == QUEUE_LENGTH - 1
+async def test_every_listener_hears_every_event_from_when_it_listens() -> None:
+    events = Broadcaster()
+    events.publish("round", {"stage": "before"})
+    with events.listen() as one, events.listen() as other:
+        events.publish("round", {"stage": "now"})
+        for queue in (one, other):
+            event = queue.get_nowait()
+            assert event is not None
+            assert (event.number, event.kind, event.data) == (2, "round", {"stage": "now"})
+            assert queue.empty()
+    assert events.listeners == 0
 
-    asyncio.run(scene())
+
+async def test_a_slow_listener_loses_the_oldest() -> None:
+    events = Broadcaster()
+    with events.listen() as queue:
+        for _ in range(QUEUE_LENGTH + 5):
+            events.publish("reports", {})
+        first = queue.get_nowait()
+        assert first is not None
+        assert first.number == 6
+        assert queue.qsize() == QUEUE_LENGTH - 1
 
 
 def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
@@ -57,14 +53,11 @@ def test_a_listener_of_an_earlier_process_or_of_too_long_ago_is_told_to_begin_ag
     assert [event.kind for event in events.since(first.number)] == ["reset"]
 
 
-def test_listeners_are_limited_and_closing_ends_them() -> None:
-    async def scene() -> None:
-        events = Broadcaster(most_listeners=1)
-        assert not events.full
-        with events.listen() as queue:
-            assert events.full
-            events.close()
-            assert await queue.get() is None
+async def test_listeners_are_limited_and_closing_ends_them() -> None:
+    events = Broadcaster(most_listeners=1)
+    assert not events.full
+    with events.listen() as queue:
         assert events.full
-
-    asyncio.run(scene())
+        events.close()
+        assert await queue.get() is None
+    assert events.full

@@ -18,6 +18,8 @@ from tests.unit.service.making import making
 from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
 
+pytestmark = pytest.mark.anyio
+
 OTHER = WatermarkSettings(kmin_bytes=10, kmax_bytes=20, pmax=0.5)
 DEFAULT = IncumbentSettings().default.watermark()
 PATIENCE_S = 60.0
@@ -125,42 +127,34 @@ def test_nobody_reads_a_switch_in_the_middle_of_a_step() -> None:
     asyncio.run(asyncio.wait_for(scene(), 60))
 
 
-def test_what_was_set_and_does_not_run_is_drift_until_it_is_adopted() -> None:
+async def test_what_was_set_and_does_not_run_is_drift_until_it_is_adopted() -> None:
     lab = Lab()
     one = of(lab)
-
-    async def scene() -> None:
-        await one.refresh()
-        assert not one.drifted("leaf1")  # nothing was set here
-        one.set_watermarks.put("leaf1", NEW)
-        assert one.drifted("leaf1")
-        one.set_watermarks.put("leaf1", await one.read_now("leaf1"))
-        assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, OLD)
-        lab.ports["leaf1"]["Ethernet0"] = NEW  # its queues differ
-        await one.refresh()
-        assert one.drifted("leaf1")
-        one.set_watermarks.put("leaf1", await one.read_now("leaf1"))
-        assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, None)
-
-    asyncio.run(scene())
+    await one.refresh()
+    assert not one.drifted("leaf1")  # nothing was set here
+    one.set_watermarks.put("leaf1", NEW)
+    assert one.drifted("leaf1")
+    one.set_watermarks.put("leaf1", await one.read_now("leaf1"))
+    assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, OLD)
+    lab.ports["leaf1"]["Ethernet0"] = NEW  # its queues differ
+    await one.refresh()
+    assert one.drifted("leaf1")
+    one.set_watermarks.put("leaf1", await one.read_now("leaf1"))
+    assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, None)
 
 
-def test_queues_are_told_one_by_one_once_they_were_read_and_so_is_why_not() -> None:
+async def test_queues_are_told_one_by_one_once_they_were_read_and_so_is_why_not() -> None:
     lab = Lab()
     one = of(lab)
     assert one.queues_of("leaf1") == {}
     assert one.failure("leaf1") is None
-
-    async def scene() -> None:
-        lab.ports["leaf1"]["Ethernet0"] = NEW
-        await one.refresh()
-        assert one.queues_of("leaf1") == {("Ethernet0", 3): NEW, ("Ethernet1", 3): OLD}
-        lab.away = httpx.ConnectError("gone")
-        await one.refresh()
-        assert isinstance(one.failure("leaf1"), UnreachableError)
-        assert one.queues_of("leaf1")
-
-    asyncio.run(scene())
+    lab.ports["leaf1"]["Ethernet0"] = NEW
+    await one.refresh()
+    assert one.queues_of("leaf1") == {("Ethernet0", 3): NEW, ("Ethernet1", 3): OLD}
+    lab.away = httpx.ConnectError("gone")
+    await one.refresh()
+    assert isinstance(one.failure("leaf1"), UnreachableError)
+    assert one.queues_of("leaf1")
 
 
 def test_a_document_tells_what_the_platform_can_do() -> None:

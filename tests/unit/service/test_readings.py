@@ -18,6 +18,8 @@ from tests.unit.service.making import making
 from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
 
+pytestmark = pytest.mark.anyio
+
 CONFIGURED = IncumbentSettings().default.watermark()
 THIRD = Watermark(1, 2, 0.5)
 PATIENCE_S = 60.0
@@ -80,28 +82,24 @@ def test_a_switch_whose_queues_differ_counts_with_what_most_of_them_run() -> Non
     assert fleet.runs("leaf1") == NEW
 
 
-def test_a_switch_that_goes_away_keeps_its_last_reading_and_says_why() -> None:
+async def test_a_switch_that_goes_away_keeps_its_last_reading_and_says_why() -> None:
     lab = lab_of_two()
     fleet = fleet_of(lab)
     lab.ports["leaf1"] = dict.fromkeys("ab", NEW)
-
-    async def scene() -> None:
-        before = await fleet.document("leaf1")
-        assert before.reachable
-        lab.away = httpx.ConnectError("Connection refused")
-        gone = await fleet.document("leaf1")
-        assert not gone.reachable
-        assert gone.detail is not None
-        assert "refused" in gone.detail
-        assert (gone.running, gone.read_at) == (before.running, before.read_at)
-        assert fleet.runs("leaf1") == NEW
-        lab.away = None
-        lab.ports["leaf1"] = dict.fromkeys("ab", THIRD)
-        back = await fleet.document("leaf1")
-        assert (back.reachable, back.detail) == (True, None)
-        assert fleet.runs("leaf1") == THIRD
-
-    asyncio.run(scene())
+    before = await fleet.document("leaf1")
+    assert before.reachable
+    lab.away = httpx.ConnectError("Connection refused")
+    gone = await fleet.document("leaf1")
+    assert not gone.reachable
+    assert gone.detail is not None
+    assert "refused" in gone.detail
+    assert (gone.running, gone.read_at) == (before.running, before.read_at)
+    assert fleet.runs("leaf1") == NEW
+    lab.away = None
+    lab.ports["leaf1"] = dict.fromkeys("ab", THIRD)
+    back = await fleet.document("leaf1")
+    assert (back.reachable, back.detail) == (True, None)
+    assert fleet.runs("leaf1") == THIRD
 
 
 def test_a_switch_never_read_shows_nothing_it_might_run() -> None:
@@ -111,52 +109,40 @@ def test_a_switch_never_read_shows_nothing_it_might_run() -> None:
     assert (first.running, first.read_at, first.reachable) == (None, None, False)
 
 
-def test_what_is_set_is_what_runs_from_then_on_and_a_new_lab_is_drift() -> None:
+async def test_what_is_set_is_what_runs_from_then_on_and_a_new_lab_is_drift() -> None:
     lab = lab_of_two()
     fleet = fleet_of(lab)
+    await sets(fleet, "leaf1", NEW)
+    assert fleet.runs("leaf1") == NEW
+    assert not fleet.drifted("leaf1")
+    lab.ports["leaf1"] = dict.fromkeys("ab", OLD)  # a new lab, with its own defaults
+    document = await fleet.document("leaf1")
+    assert document.drifted
+    assert document.running is not None
+    assert document.set_to is not None
+    assert (document.running.kmin_bytes, document.set_to.kmin_bytes) == (400_000, 50_000)
+    assert set(lab.ports["leaf1"].values()) == {OLD}
+    assert not (await fleet.document("leaf2")).drifted
 
-    async def scene() -> None:
+
+async def test_a_step_that_fails_changes_nothing_of_what_is_known() -> None:
+    lab = lab_of_two()
+    fleet = fleet_of(lab)
+    await fleet.refresh()
+    lab.away = httpx.ConnectError("refused")
+    with pytest.raises(UnreachableError):
         await sets(fleet, "leaf1", NEW)
-        assert fleet.runs("leaf1") == NEW
-        assert not fleet.drifted("leaf1")
-        lab.ports["leaf1"] = dict.fromkeys("ab", OLD)  # a new lab, with its own defaults
-        document = await fleet.document("leaf1")
-        assert document.drifted
-        assert document.running is not None
-        assert document.set_to is not None
-        assert (document.running.kmin_bytes, document.set_to.kmin_bytes) == (400_000, 50_000)
-        assert set(lab.ports["leaf1"].values()) == {OLD}
-        assert not (await fleet.document("leaf2")).drifted
-
-    asyncio.run(scene())
+    lab.away = None
+    assert fleet.runs("leaf1") == fleet.runs("leaf2") == OLD
+    assert {mark for ports in lab.ports.values() for mark in ports.values()} == {OLD}
+    assert not fleet.drifted("leaf1")
 
 
-def test_a_step_that_fails_changes_nothing_of_what_is_known() -> None:
-    lab = lab_of_two()
-    fleet = fleet_of(lab)
-
-    async def scene() -> None:
-        await fleet.refresh()
-        lab.away = httpx.ConnectError("refused")
-        with pytest.raises(UnreachableError):
-            await sets(fleet, "leaf1", NEW)
-        lab.away = None
-        assert fleet.runs("leaf1") == fleet.runs("leaf2") == OLD
-        assert {mark for ports in lab.ports.values() for mark in ports.values()} == {OLD}
-        assert not fleet.drifted("leaf1")
-
-    asyncio.run(scene())
-
-
-def test_a_dry_run_never_changes_what_runs() -> None:
+async def test_a_dry_run_never_changes_what_runs() -> None:
     fleet = Fleet(IncumbentSettings(), making(dry, ["leaf1"]), patience_s=PATIENCE_S)
-
-    async def scene() -> None:
-        await sets(fleet, "leaf1", NEW)
-        document = await fleet.document("leaf1")
-        assert (fleet.runs("leaf1"), document.set_to, document.drifted) == (CONFIGURED, None, False)
-
-    asyncio.run(scene())
+    await sets(fleet, "leaf1", NEW)
+    document = await fleet.document("leaf1")
+    assert (fleet.runs("leaf1"), document.set_to, document.drifted) == (CONFIGURED, None, False)
 
 
 class Slow(DryRunAdapter):
@@ -230,29 +216,25 @@ def test_an_adapter_that_breaks_is_a_sentence_too() -> None:
     assert "ZeroDivisionError" in document.detail
 
 
-def test_what_is_read_from_now_on_was_not_read_before() -> None:
+async def test_what_is_read_from_now_on_was_not_read_before() -> None:
     """A reading that began before somebody set the switch tells what ran then."""
+    lab = lab_of_two()
+    adapter = lab.adapter("leaf1")
+    begun, gate, read = threading.Event(), threading.Event(), adapter.read
 
-    async def scene() -> None:
-        lab = lab_of_two()
-        adapter = lab.adapter("leaf1")
-        begun, gate, read = threading.Event(), threading.Event(), adapter.read
+    def slow() -> Reading:
+        found = read()
+        begun.set()
+        assert gate.wait(PATIENCE_S)
+        return found
 
-        def slow() -> Reading:
-            found = read()
-            begun.set()
-            assert gate.wait(PATIENCE_S)
-            return found
-
-        adapter.read = slow  # type: ignore[method-assign]
-        fleet = Fleet(IncumbentSettings(), making(lambda *_: adapter, ["leaf1"]), patience_s=PATIENCE_S)
-        earlier = asyncio.create_task(fleet.refresh())
-        await asyncio.to_thread(begun.wait, PATIENCE_S)
-        lab.ports["leaf1"] = dict.fromkeys("ab", NEW)
-        asked = [asyncio.create_task(fleet.read_now("leaf1")) for _ in range(3)]
-        gate.set()
-        assert await asyncio.gather(*asked) == [NEW] * 3
-        await earlier
-        fleet.close()
-
-    asyncio.run(scene())
+    adapter.read = slow  # type: ignore[method-assign]
+    fleet = Fleet(IncumbentSettings(), making(lambda *_: adapter, ["leaf1"]), patience_s=PATIENCE_S)
+    earlier = asyncio.create_task(fleet.refresh())
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    lab.ports["leaf1"] = dict.fromkeys("ab", NEW)
+    asked = [asyncio.create_task(fleet.read_now("leaf1")) for _ in range(3)]
+    gate.set()
+    assert await asyncio.gather(*asked) == [NEW] * 3
+    await earlier
+    fleet.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,7 @@ from settings.model import Settings
 from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark, WatermarkBounds
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.upper().startswith("ECNTWIN_"):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,7 @@ from settings.errors import SettingsError
 from settings.load import load_settings
 from switches.errors import UnknownAdapterError
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.upper().startswith("ECNTWIN_"):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def written(tmp_path: Path, push: str) -> Path:

@@ -14,10 +14,10 @@ import yaml
 from nics.parameters import DEFAULTS
 from service.tuning.entry import Entry
 from switches.registry import AdapterRegistry
-from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import SMALL, Running, Wanted, manual, running
 from tests.unit.nics.sshd import Sshd, find
 from tests.unit.nics.sysfs import Sysfs
-from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch
+from tests.unit.service.rollouts.world import OLD, Switch
 from tests.unit.twin.search.test_co_tuning import HERE as ENGINES
 from twin.watermark import Watermark
 
@@ -30,10 +30,7 @@ WITH_NICS = {"parts": ["watermark", "nic"]}
 
 @pytest.fixture(scope="module")
 def sshd() -> Iterator[Sshd]:
-    program = find()
-    if program is None:
-        pytest.skip("sshd is missing: run scripts/system-packages sshd")
-    server = Sshd(program, tuple(f"127.0.0.{number}" for number in range(1, len(HOSTS) + 1)))
+    server = Sshd(find(), tuple(f"127.0.0.{number}" for number in range(1, len(HOSTS) + 1)))
     yield server
     server.close()
 
@@ -112,25 +109,10 @@ def cluster(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clus
     return Cluster(sshd, tmp_path, sysfs)
 
 
-@dataclass
-class Here:
-    run: Running
-
-    async def get(self, path: str) -> dict[str, Any]:
-        answer = await self.run.client.get(path)
-        assert answer.status_code == 200, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
-
-    async def post(self, path: str, body: object = None, status: int = 200) -> dict[str, Any]:
-        answer = await self.run.client.post(path, json=body)
-        assert answer.status_code == status, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
-
+class Here(Running):
     async def read(self) -> None:
-        for name in self.run.service.nics.hosts:
-            await self.run.service.nics.read(name)
+        for name in self.service.nics.hosts:
+            await self.service.nics.read(name)
 
     async def tuned(self) -> dict[str, Any]:
         """A recommendation that waits."""
@@ -143,16 +125,9 @@ class Here:
         decided = await self.post(f"/v1/recommendations/{(await self.tuned())['id']}/approve", body)
         return await self.get(f"/v1/rollouts/{decided['rollout']}")
 
-    async def rolled_back(self, rollout: str) -> dict[str, Any]:
-        """After its undo has ended."""
-        await self.post(f"/v1/rollouts/{rollout}/rollback", status=202)
-        rollouts = self.run.service.rollouts
-        await rollouts.ended(rollouts.get(rollout), within_s=PATIENCE_S)
-        return await self.get(f"/v1/rollouts/{rollout}")
-
     def changed(self, of: str, **values: Any) -> Entry:
         """Gives a recommendation another joint change."""
-        store = self.run.service.store
+        store = self.service.store
         entry = store.get(of)
         assert entry.together is not None
         return store.update(replace(entry, together=replace(entry.together, **values)))
@@ -161,9 +136,8 @@ class Here:
 @asynccontextmanager
 async def started(wanted: Wanted) -> AsyncIterator[Here]:
     async with running(wanted) as run:
-        await run.client.put("/v1/topology", json=TOPOLOGY)
-        await run.post_reports(traffic())
-        yield Here(run)
+        await run.feed()
+        yield Here(**vars(run))
 
 
 async def test_nics_and_the_watermark_that_goes_with_them_are_set_and_undone(cluster: Cluster) -> None:
@@ -197,14 +171,12 @@ async def test_nics_and_the_watermark_that_goes_with_them_are_set_and_undone(clu
         assert cluster.runs() == cluster.runs("min_time_between_cnps") == [cut] * 4
         assert cluster.leaf.running.kmin_bytes == joint["watermark"]["kmin_bytes"]
         # What was set is known at once: the next round is of the new senders.
-        assert here.run.service.nics.senders.params.cnp_interval_s == pytest.approx(cut * 1e-6)
+        assert here.service.nics.senders.params.cnp_interval_s == pytest.approx(cut * 1e-6)
         await here.rolled_back(decided["rollout"])
         assert cluster.runs() == cluster.runs("min_time_between_cnps") == [50] * 4
         assert cluster.leaf.running == OLD
-        assert here.run.metric("ecntwin_switch_rollbacks_total", adapter="connectx") == 4
-        steps = here.run.metric(
-            "ecntwin_switch_step_duration_seconds_count", adapter="connectx", step="apply"
-        )
+        assert here.metric("ecntwin_switch_rollbacks_total", adapter="connectx") == 4
+        steps = here.metric("ecntwin_switch_step_duration_seconds_count", adapter="connectx", step="apply")
         assert steps == 4
 
 
@@ -242,7 +214,7 @@ async def test_hosts_that_do_not_answer_undo_nothing_as_nothing_was_set(cluster:
         assert "stage failed: host 'gpu2' (connectx at 127.0.0.2)" in rollout["why"]
         assert cluster.runs() == [50] * 4
         assert cluster.leaf.running == OLD
-        assert here.run.metric("ecntwin_switch_failures_total", adapter="connectx", reason="unreachable")
+        assert here.metric("ecntwin_switch_failures_total", adapter="connectx", reason="unreachable")
 
 
 async def test_up_to_a_share_of_hosts_may_be_left_out(cluster: Cluster) -> None:

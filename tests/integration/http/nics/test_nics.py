@@ -22,10 +22,7 @@ SETTLED = {"hold_s": 0, "clear_s": 0}
 
 @pytest.fixture
 def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    program = find()
-    if program is None:
-        pytest.skip("sshd is missing: run scripts/system-packages sshd")
-    server = Sshd(program, ("127.0.0.1", "127.0.0.2", "127.0.0.3"))
+    server = Sshd(find(), ("127.0.0.1", "127.0.0.2", "127.0.0.3"))
     monkeypatch.setenv("TEST_HOST_USER", server.user)
     yield server
     server.close()
@@ -70,10 +67,7 @@ def fabric(sshd: Sshd, tmp_path: Path) -> Fabric:
 
 async def recommendation(run: Running) -> dict[str, Any]:
     await run.post_reports(traffic())
-    answer = await run.client.post("/v1/tune")
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return await run.post("/v1/tune")
 
 
 def senders(run: Running) -> DcqcnParams:
@@ -85,10 +79,7 @@ async def nics(run: Running) -> dict[str, Any]:
     """As read now."""
     for name in run.service.nics.hosts:
         await run.service.nics.read(name)
-    answer = await run.client.get("/v1/nics")
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return await run.get("/v1/nics")
 
 
 async def test_what_the_nics_run_goes_to_the_twin(fabric: Fabric) -> None:

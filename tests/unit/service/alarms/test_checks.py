@@ -30,11 +30,6 @@ pytestmark = pytest.mark.anyio
 AWAY = UnreachableError("switch 'leaf1'", "no answer", "it answers", "look")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @dataclass
 class World:
     """Everything that is checked."""

@@ -27,11 +27,6 @@ from telemetry.counters.window import PortRates, Rates
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class World:
     """What is found, and the time; its database is in memory."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -38,9 +39,5 @@ async def test_nobody_waits_for_a_large_body(large: bytes) -> None:
 
 
 async def test_what_a_decoder_raises_is_raised() -> None:
-    threads = DecodingThreads()
-    try:
-        with pytest.raises(ZeroDivisionError):
-            await threads.run(lambda: 1 // 0, b"")
-    finally:
-        threads.close()
+    with closing(DecodingThreads()) as threads, pytest.raises(ZeroDivisionError):
+        await threads.run(lambda: 1 // 0, b"")

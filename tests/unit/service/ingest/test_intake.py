@@ -18,11 +18,6 @@ from settings.errors import BusyError, StalledError
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Clock:
     now_s = 100.0
 

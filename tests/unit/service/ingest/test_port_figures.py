@@ -12,11 +12,6 @@ from telemetry.counters.window import PortRates, Rates
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Counts:
     """Counters that come when a test says so."""
 

@@ -16,11 +16,6 @@ from telemetry.report import ReportBatch
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Waiting:
     pending = 1
 

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.anyio
 SEEN = {"leaf1": Seen(SwitchNeighbours((Neighbour("Ethernet0", "h1"),), {"Ethernet0": Port(100.0)}))}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def never(seconds: float) -> None:
     pytest.fail(f"it waits {seconds} s")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,8 @@ def sound(seen: Seen, *, names: tuple[str, ...] = ("leaf1.dc.example",)) -> Swit
 
 @pytest.fixture
 def sonic(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "redis")
-    yield server
-    server.close()
+    with closing(RedisServer(tmp_path / "redis")) as server:
+        yield server
 
 
 def test_sonic_over_redis(sonic: RedisServer) -> None:
@@ -107,12 +107,9 @@ def test_sonic_over_gnmi(sonic: RedisServer, tmp_path: Path) -> None:
 def test_openconfig_over_gnmi(answers: str) -> None:
     switch = OpenConfigLldp(AGENT)
     switch.answers = answers
-    server = GnmiSwitch(switch)
-    try:
+    with closing(GnmiSwitch(switch)) as server:
         found = sound(read("openconfig", address="127.0.0.1", port=server.port, tls=Tls(enabled=False)))
         assert found.chassis == "00:00:00:00:00:01"
-    finally:
-        server.close()
 
 
 def test_openconfig_over_netconf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +168,7 @@ def test_a_platform_that_offers_none_says_so() -> None:
 
 
 def test_a_refusal_and_a_wrong_option_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = EosSwitch(MARK)
-    try:
+    with closing(EosSwitch(MARK)) as server:
         seen = read("eos", address=server.url, **named_credentials(monkeypatch))
         assert "the switch takes the commands" in str(seen.failure)
-    finally:
-        server.close()
     assert "options of sonic are" in str(read("sonic", address="127.0.0.1", options={"x": 1}).failure)

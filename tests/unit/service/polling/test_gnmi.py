@@ -19,14 +19,14 @@ from switches.errors import AccessError, UnreachableError
 from telemetry.counters.model import Counters, SeriesKey
 from telemetry.decode.body import Polled
 from tests.counterparts.certificates import Authority
-from tests.counterparts.one_loop import anyio_backend, one_loop
+from tests.counterparts.one_loop import one_loop
 from tests.counterparts.polled.openconfig_counters import OpenConfigCounting
 from tests.counterparts.polled.sonic_counters import CountersDb
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch, ServerTls
 from tests.counterparts.switches.sonic_gnmi import SonicGnmi
 from tests.counterparts.switches.sonic_switch import SonicSwitch
 
-__all__ = ["anyio_backend", "one_loop"]
+__all__ = ["one_loop"]
 
 pytestmark = pytest.mark.anyio
 

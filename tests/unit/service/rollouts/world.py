@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from rollout.plan import Figures, RolloutPlan
 from rollout.state import Event, RolloutState, decode
@@ -218,10 +218,7 @@ def world(*names: str, url: str | None = None, **running: Watermark) -> World:
     return World({name: Switch(name, mark) for name, mark in marks.items()}, Notes(url), Eyes())
 
 
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, PATIENCE_S))
-
-
 async def until(holds: Callable[[], object]) -> None:
-    while not holds():  # noqa: ASYNC110 # nothing tells of a step that has begun
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 # nothing tells of a step that has begun
+            await asyncio.sleep(0.001)

@@ -22,6 +22,8 @@ from twin.senders.dcqcn import PAPER
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Job
 
+pytestmark = pytest.mark.anyio
+
 T = TypeVar("T")
 STATE = state()
 WHOLE_S = scenario_of(STATE, Fabric(dcqcn=PAPER)).duration_s
@@ -93,17 +95,14 @@ class Rig:
         return await self.asked.answer(WhatIfRequest.model_validate({"watermarks": marks} | more))
 
 
-def test_a_few_on_the_window_are_quick_and_all_else_is_not() -> None:
-    async def main() -> None:
-        rig = Rig()
-        await rig.answer(7)
-        assert (rig.quick.jobs, rig.many.jobs) == (1, 0)
-        await rig.answer(8)
-        assert (rig.quick.jobs, rig.many.jobs) == (1, 1)
-        await rig.answer(engine="packet", window_s=1e-4)
-        assert (rig.quick.jobs, rig.many.jobs) == (1, 3)
-
-    asyncio.run(main())
+async def test_a_few_on_the_window_are_quick_and_all_else_is_not() -> None:
+    rig = Rig()
+    await rig.answer(7)
+    assert (rig.quick.jobs, rig.many.jobs) == (1, 0)
+    await rig.answer(8)
+    assert (rig.quick.jobs, rig.many.jobs) == (1, 1)
+    await rig.answer(engine="packet", window_s=1e-4)
+    assert (rig.quick.jobs, rig.many.jobs) == (1, 3)
 
 
 def test_what_runs_is_predicted_beside_and_scored_with_them() -> None:
@@ -117,21 +116,18 @@ def test_what_runs_is_predicted_beside_and_scored_with_them() -> None:
     assert alone.results[0].queue_mean_bytes == document.results[0].queue_mean_bytes
 
 
-def test_a_window_is_kept_while_it_is_young_enough() -> None:
-    async def main() -> None:
-        rig = Rig(Seen(moves=True))
-        first = await rig.answer()
-        assert first.age_s == 0
-        rig.now_s += 2.0
-        again = await rig.answer(max_age_s=3.0)
-        assert (rig.window.looks, again.age_s) == (1, 2.0)
-        rig.now_s += 1.0
-        fresh = await rig.answer(max_age_s=3.0)
-        assert (rig.window.looks, fresh.age_s) == (2, 0)
-        await rig.answer()
-        assert rig.window.looks == 3
-
-    asyncio.run(main())
+async def test_a_window_is_kept_while_it_is_young_enough() -> None:
+    rig = Rig(Seen(moves=True))
+    first = await rig.answer()
+    assert first.age_s == 0
+    rig.now_s += 2.0
+    again = await rig.answer(max_age_s=3.0)
+    assert (rig.window.looks, again.age_s) == (1, 2.0)
+    rig.now_s += 1.0
+    fresh = await rig.answer(max_age_s=3.0)
+    assert (rig.window.looks, fresh.age_s) == (2, 0)
+    await rig.answer()
+    assert rig.window.looks == 3
 
 
 def test_a_state_becomes_a_scenario_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,42 +164,36 @@ def test_a_shorter_window_is_the_end_of_it_and_told() -> None:
     assert WHOLE_S > 2e-4
 
 
-def test_who_goes_while_waiting_is_never_worked_for() -> None:
-    async def main() -> None:
-        rig = Rig()
-        rig.quick.gate.clear()
-        first = asyncio.create_task(rig.answer())
-        await asyncio.to_thread(rig.quick.begun.wait, 60)
-        waiting = [asyncio.create_task(rig.answer()) for _ in range(5)]
-        await asyncio.sleep(0)
-        for task in waiting[:4]:
-            task.cancel()
-        await asyncio.wait(waiting[:4])
-        rig.quick.gate.set()
-        assert (await first).results
-        assert (await waiting[4]).results
-        assert rig.quick.jobs == 2
-
-    asyncio.run(main())
+async def test_who_goes_while_waiting_is_never_worked_for() -> None:
+    rig = Rig()
+    rig.quick.gate.clear()
+    first = asyncio.create_task(rig.answer())
+    await asyncio.to_thread(rig.quick.begun.wait, 60)
+    waiting = [asyncio.create_task(rig.answer()) for _ in range(5)]
+    await asyncio.sleep(0)
+    for task in waiting[:4]:
+        task.cancel()
+    await asyncio.wait(waiting[:4])
+    rig.quick.gate.set()
+    assert (await first).results
+    assert (await waiting[4]).results
+    assert rig.quick.jobs == 2
 
 
-def test_who_goes_meanwhile_ends_it_at_the_next_batch_and_the_next_one_has_his_turn() -> None:
-    async def main() -> None:
-        rig = Rig()
-        rig.quick.gate.clear()
-        first = asyncio.create_task(rig.answer(3, trajectories=True))
-        await asyncio.to_thread(rig.quick.begun.wait, 60)
-        following = asyncio.create_task(rig.answer())
-        first.cancel()
-        await asyncio.sleep(0)
-        assert not first.done()  # its batch is still under way, and the place not free
-        rig.quick.gate.set()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        assert (await following).results
-        assert rig.quick.jobs == 2  # none of the four curves
-
-    asyncio.run(main())
+async def test_who_goes_meanwhile_ends_it_at_the_next_batch_and_the_next_one_has_his_turn() -> None:
+    rig = Rig()
+    rig.quick.gate.clear()
+    first = asyncio.create_task(rig.answer(3, trajectories=True))
+    await asyncio.to_thread(rig.quick.begun.wait, 60)
+    following = asyncio.create_task(rig.answer())
+    first.cancel()
+    await asyncio.sleep(0)
+    assert not first.done()  # its batch is still under way, and the place not free
+    rig.quick.gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await following).results
+    assert rig.quick.jobs == 2  # none of the four curves
 
 
 def test_curves_are_asked_for() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, STEADY, flow, line, star
-from twin.engine import engine
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid import model
 from twin.fluid.model import FluidEngine
@@ -31,11 +30,6 @@ def one(scenario: Scenario, watermark: Watermark = HIGH) -> Prediction:
     return prediction
 
 
-def test_it_is_the_engine_of_its_name() -> None:
-    assert isinstance(engine("fluid"), FluidEngine)
-    assert engine("fluid").name == "fluid"
-
-
 @pytest.mark.parametrize("size", [500, 1_000, 20_000, 500_000, 5_000_000])
 def test_a_flow_alone_takes_the_time_alone(size: int) -> None:
     scenario = star(
@@ -46,23 +40,6 @@ def test_a_flow_alone_takes_the_time_alone(size: int) -> None:
         ack_wire_bytes=60,
     )
     assert one(scenario).slowdown["all"].mean == pytest.approx(1.0, abs=0.01)
-
-
-def test_goodput_and_classes_count_payload() -> None:
-    rows = [flow("h0", "h3", 60_000), flow("h1", "h3", 400_000), flow("h2", "h3", 2_000_000)]
-    scenario = star(rows, dcqcn=CHURNING, duration_s=4e-3, wire_overhead_bytes=48)
-    prediction = one(scenario)
-    assert prediction.status is SolveStatus.OK
-    assert prediction.goodput_bytes_per_s * 4e-3 == pytest.approx(2_460_000, rel=1e-3)
-    assert {name: kind.n for name, kind in prediction.slowdown.items()} == {
-        "all": 3, "mice": 1, "medium": 1, "elephant": 1,
-    }  # fmt: skip
-
-
-def test_a_flow_still_running_counts_at_its_age() -> None:
-    scenario = star([flow("h0", "h3", 50_000_000, 1e-3)], dcqcn=CHURNING, duration_s=3e-3)
-    slowdown = one(scenario).slowdown["elephant"]
-    assert slowdown.mean == pytest.approx(2e-3 / scenario.alone_s[0], rel=1e-9)
 
 
 def test_flows_of_a_host_share_its_nic() -> None:
@@ -107,31 +84,6 @@ def test_what_overflows_is_lost_and_the_queue_drains_again() -> None:
     assert ends[-1] == 0
 
 
-def test_pfc_pauses_instead_of_losing() -> None:
-    rows = [flow(f"h{i}", "h3", 1_000_000) for i in range(3)]
-    scenario = star(rows, dcqcn=CHURNING, duration_s=3e-3, buffer_bytes=600_000.0, pfc=True)
-    prediction = one(scenario, NEVER)
-    assert prediction.loss_bytes == 0
-    assert prediction.pfc_pause_s > 10e-6
-    assert prediction.queue_peak_bytes < 600_000
-    assert prediction.goodput_bytes_per_s * 3e-3 == pytest.approx(3_000_000, rel=1e-3)
-    roomy = one(replace(scenario, buffer_bytes=32_000_000.0), NEVER)
-    assert roomy.pfc_pause_s == 0
-
-
-def test_an_upstream_port_shapes_what_the_next_receives() -> None:
-    # 40G into a 10G port, then a 40G port: the queue stands at the first, none at the second.
-    scenario = line([flow("a0", "a2", 2_000_000)], rates_gbps=(10.0, 40.0), duration_s=3e-3)
-    first, second = one(scenario, NEVER).port_queue_mean_bytes
-    assert first > 100_000
-    assert second < 1_000
-    # The other way round the first lets everything through.
-    scenario = line([flow("a0", "a2", 2_000_000)], rates_gbps=(40.0, 10.0), duration_s=3e-3)
-    first, second = one(scenario, NEVER).port_queue_mean_bytes
-    assert first < 1_000
-    assert second > 100_000
-
-
 def test_two_bottlenecks_mark_the_long_way_more() -> None:
     # Both links are shared: the flow over both sees both marks and gets less than those over one.
     rows = [flow("a0", "a2"), flow("b0", "b1"), flow("b1", "b2")]
@@ -142,28 +94,6 @@ def test_two_bottlenecks_mark_the_long_way_more() -> None:
     # Two links of 40G: the more the short flows get, the more is delivered in all.
     long_way = 10e9 - together.goodput_bytes_per_s
     assert 0.1e9 < long_way < 2.4e9
-
-
-def test_backpressure_reaches_the_switch_before() -> None:
-    # 10G and 20G cross a 40G link with room to spare; one of them meets a 5G link after it.
-    rows = [flow("a0", "a2", rate_gbps=20), flow("b0", "b1", rate_gbps=10)]
-    small = line(rows, rates_gbps=(40.0, 5.0), duration_s=2e-3, buffer_bytes=800_000.0)
-    losing, pausing = one(small, NEVER), one(replace(small, pfc=True), NEVER)
-    assert losing.port_queue_mean_bytes[0] < 100
-    assert losing.loss_bytes > 1_000_000
-    # Head-of-line blocking: the queue before, and the flow that never crosses the slow link, suffer too.
-    assert pausing.loss_bytes == 0
-    assert pausing.port_queue_mean_bytes[0] > 10_000
-    assert pausing.goodput_bytes_per_s < 0.8 * losing.goodput_bytes_per_s
-
-
-def test_a_longer_way_reacts_later() -> None:
-    rows = [flow(f"h{i}", "h3") for i in range(3)]
-    near, far = (
-        one(star(rows, dcqcn=CHURNING, duration_s=2e-3, delay_us=delay), LOW).queue_peak_bytes
-        for delay in (1.0, 40.0)
-    )
-    assert far > 1.2 * near
 
 
 def test_marking_is_certain_beyond_kmax_and_absent_below_kmin() -> None:

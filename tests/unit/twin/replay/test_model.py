@@ -44,22 +44,6 @@ def crowd(**kept: object) -> Scenario:
     return star([flow(f"h{i}", "h3", 1_000_000) for i in range(3)], **(settings | kept))  # type: ignore[arg-type]
 
 
-def test_it_is_the_engine_of_its_name() -> None:
-    assert isinstance(engine("replay"), ReplayEngine)
-    assert engine("replay").name == "replay"
-
-
-def test_what_is_delivered_is_payload_and_classes_count_it() -> None:
-    rows = [flow("h0", "h3", 60_000), flow("h1", "h3", 400_000), flow("h2", "h3", 2_000_000)]
-    scenario = star(rows, dcqcn=CHURNING, duration_s=4e-3, wire_overhead_bytes=48)
-    prediction = one(scenario)
-    assert prediction.status is SolveStatus.OK
-    assert prediction.goodput_bytes_per_s * 4e-3 == pytest.approx(2_460_000, rel=2e-3)
-    assert {name: kind.n for name, kind in prediction.slowdown.items()} == {
-        "all": 3, "mice": 1, "medium": 1, "elephant": 1,
-    }  # fmt: skip
-
-
 def test_a_queue_without_marks_is_what_arrives_less_what_leaves() -> None:
     # Three times 40 Gbit/s into 40: the queue grows at 80 until the flows end, then drains at 40.
     scenario = crowd(window_s=(0.0, 1e-3))
@@ -72,12 +56,6 @@ def test_a_queue_without_marks_is_what_arrives_less_what_leaves() -> None:
     assert prediction.marked_fraction == 0
     # Every one is done when the last byte has left: all three nearly together.
     assert prediction.slowdown["elephant"].mean == pytest.approx(3.0, rel=0.02)
-
-
-def test_a_flow_still_running_counts_at_its_age() -> None:
-    scenario = star([flow("h0", "h3", 50_000_000, 1e-3)], dcqcn=CHURNING, duration_s=3e-3)
-    slowdown = one(scenario).slowdown["elephant"]
-    assert slowdown.mean == pytest.approx(2e-3 / scenario.alone_s[0], rel=1e-9)
 
 
 def test_a_step_is_at_most_half_the_interval_between_cuts() -> None:
@@ -189,49 +167,6 @@ def test_what_overflows_is_lost_and_comes_again() -> None:
     assert 30_000_000 - 3 * 300_000 < delivered < 30_010_000
     step = 40 * GBPS * model.STEP_S
     assert 300_000 * 0.95 < prediction.queue_peak_bytes < 300_000 + 3 * step
-
-
-def test_pfc_pauses_instead_of_losing() -> None:
-    scenario = crowd(buffer_bytes=600_000.0, pfc=True)
-    prediction = one(scenario, NEVER)
-    assert prediction.loss_bytes == 0
-    assert prediction.pfc_pause_s > 10e-6
-    assert prediction.queue_peak_bytes < 600_000
-    assert prediction.goodput_bytes_per_s * 3e-3 == pytest.approx(3_000_000, rel=2e-3)
-    assert one(replace(scenario, buffer_bytes=32_000_000.0), NEVER).pfc_pause_s == 0
-
-
-@long_uncompiled
-def test_backpressure_reaches_the_switch_before() -> None:
-    # 20G and 10G cross a 40G link with room to spare; one of them meets a 5G link after it.
-    rows = [flow("a0", "a2", rate_gbps=20), flow("b0", "b1", rate_gbps=10)]
-    small = line(rows, rates_gbps=(40.0, 5.0), duration_s=2e-3, buffer_bytes=800_000.0)
-    losing, pausing = one(small, NEVER), one(replace(small, pfc=True), NEVER)
-    assert losing.port_queue_mean_bytes[0] < 10_000
-    assert losing.loss_bytes > 1_000_000
-    assert pausing.loss_bytes == 0
-    assert pausing.port_queue_mean_bytes[0] > 10_000
-    assert pausing.goodput_bytes_per_s < 0.8 * losing.goodput_bytes_per_s
-
-
-def test_an_upstream_port_shapes_what_the_next_receives() -> None:
-    scenario = line([flow("a0", "a2", 2_000_000)], rates_gbps=(10.0, 40.0), duration_s=3e-3)
-    first, second = one(scenario, NEVER).port_queue_mean_bytes
-    assert first > 100_000
-    assert second < 1_000
-    scenario = line([flow("a0", "a2", 2_000_000)], rates_gbps=(40.0, 10.0), duration_s=3e-3)
-    first, second = one(scenario, NEVER).port_queue_mean_bytes
-    assert first < 1_000
-    assert second > 100_000
-
-
-def test_a_longer_way_reacts_later() -> None:
-    rows = [flow(f"h{i}", "h3") for i in range(3)]
-    near, far = (
-        one(star(rows, dcqcn=CHURNING, duration_s=2e-3, delay_us=delay), LOW).queue_peak_bytes
-        for delay in (1.0, 40.0)
-    )
-    assert far > 1.2 * near
 
 
 def test_the_byte_counter_alone_raises_rates_too() -> None:
