@@ -229,7 +229,8 @@ def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(data
 
 def test_a_round_repeated_more_often_than_rounds_may_wait_is_saved_each_time(database_url: str) -> None:
     async def scene(memory: Memory) -> None:
-        for rounds in range(1, MOST_WAITING + 3):
+        rounds = MOST_WAITING + 2
+        for _ in range(rounds):
             entry = memory.store.add(keeping(), 1.0)
         await memory.recorder.flush()
         saved = await memory.kept.one(entry.id)
