@@ -140,7 +140,12 @@ class TuningLoop:
                 await asyncio.wait_for(self._stopping.wait(), self.period_s / n_looks)
             if self._stopping.is_set():
                 return
-            if left and await self._look():
+            try:
+                changed = left > 0 and await self._look()
+            except Exception:  # it must not put off the round, which counts and tells its own failure
+                _log.exception("a look between rounds failed; the next round begins at its time")
+                continue
+            if changed:
                 _log.info("traffic changed: a round begins before its time")
                 return
 

@@ -103,7 +103,7 @@ async def test_a_decision_that_was_answered_holds_though_the_service_was_killed_
         found = await tuned(first)
         await first.service.recorder.flush()
         # What may wait is never written: a kill comes first.
-        monkeypatch.setattr(first.service.recorder, "put", lambda write, key=None: None)
+        monkeypatch.setattr(first.service.recorder, "put", lambda write, key=None, last=False: None)
         answer = await first.client.post(f"/v1/recommendations/{found['id']}/{call}")
         assert (answer.status_code, answer.json()["status"]) == (200, status)
     async with over(database_url) as second:

@@ -82,6 +82,19 @@ async def test_a_round_begins_as_soon_as_traffic_changes() -> None:
         await until(lambda: len(here.service.store) == 2)
 
 
+async def test_a_look_that_fails_puts_off_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: object) -> bool:
+        raise ArithmeticError("planted")
+
+    tuning = {"enabled": True, "period_s": 0.05, "look_every_s": 0.01}
+    window = {"period_s": 0.001, "n_periods": 9}
+    async with running(Wanted(settings=Settings(tuning=tuning, telemetry=window))) as here:
+        monkeypatch.setattr(here.service.tuning.moments, "look", fails)
+        waiting = asyncio.ensure_future(heard(here, finished))
+        await here.post_reports(traffic())
+        assert (await waiting)["outcome"] == "recommended"
+
+
 async def test_a_look_advises_and_the_next_round_answers(tmp_path: Path) -> None:
     anywhere = [Feature(one.name, -1e9, 1e9) for one in LEARNT.features]
     file, tree = tmp_path / "own.json", msgspec.structs.replace(LEARNT.tree, threshold=[1e9, 0.0, 0.0])
