@@ -89,7 +89,7 @@ def _print_table(target: Path) -> None:
         "regret",
         "before",
         "what runs",
-        "shipped",
+        "shipped states",
     )
     table = headed_table("Versions of advice; regrets in gain, of what was held out", *columns)
     for one in found:
