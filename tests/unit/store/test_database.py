@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,9 @@ ENTRY = {"at_s": 1.0, "subject": "r", "document": "{}"}
 
 @contextmanager
 def opened(url: str | None, *, alone: bool = True) -> Iterator[Database]:
-    database = Database(url, alone=alone)
-    try:
+    with closing(Database(url, alone=alone)) as database:
         database.open()
         yield database
-    finally:
-        database.close()
 
 
 def add(connection: Connection, **values: Any) -> None:
