@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -178,16 +179,13 @@ def cases(names: Iterable[str] = ()) -> Iterator[tuple[Problem, str]]:
 
 
 def measure() -> Iterator[Figure]:
-    workers = make_workers(os.cpu_count() or 1)
-    try:
+    with closing(make_workers(os.cpu_count() or 1)) as workers:
         for problem, clocks in cases():
             one = judged(problem, clocks, workers)
             goal = 0.05 if problem.name in ("all-to-all", "ring all-reduce") or problem.rates_gbps else 0.0
             name = f"{' and '.join(problem.what)} over the watermark alone, {problem.name}, {clocks} clocks"
             note = f"± {one.more.error:.3f}; {one.found.sentence}"
             yield Figure(name, one.more.value, "gain", goal=goal, better="higher", note=note)
-    finally:
-        workers.close()
 
 
 def sweep(names: Iterable[str]) -> None:
@@ -213,8 +211,7 @@ def sweep(names: Iterable[str]) -> None:
 
 def main(names: list[str]) -> None:
     table = markdown("problem", "clocks", "set", "watermark alone", "together", "more", "changes")
-    workers = make_workers(os.cpu_count() or 1)
-    try:
+    with closing(make_workers(os.cpu_count() or 1)) as workers:
         for problem, clocks in cases(names):
             one = judged(problem, clocks, workers)
             gains = (gain_text(gain.value, gain.error) for gain in (one.alone, one.together, one.more))
@@ -229,8 +226,6 @@ def main(names: list[str]) -> None:
             )
             table.add_row(*row)
             sys.stderr.write(" | ".join(row) + "\n")
-    finally:
-        workers.close()
     Console(width=220).print(table)
 
 

@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,19 +41,18 @@ class Ran:
 
 
 def measure() -> Iterable[Figure]:
-    with tempfile.TemporaryDirectory(prefix="ecntwin-") as folder:
-        fabric = SonicFabric(Path(folder), SWITCHES, ports=PORTS)
-        try:
-            names = list(fabric.switches)
-            whole = _ran(fabric, names, Path(folder), at_once=16)
-            fabric.lag_s = LAG_S
-            fabric.reset()
-            few = names[:COMPARED]
-            one = _ran(fabric, few, Path(folder), at_once=1)
-            fabric.reset()
-            many = _ran(fabric, few, Path(folder), at_once=16)
-        finally:
-            fabric.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="ecntwin-") as folder,
+        closing(SonicFabric(Path(folder), SWITCHES, ports=PORTS)) as fabric,
+    ):
+        names = list(fabric.switches)
+        whole = _ran(fabric, names, Path(folder), at_once=16)
+        fabric.lag_s = LAG_S
+        fabric.reset()
+        few = names[:COMPARED]
+        one = _ran(fabric, few, Path(folder), at_once=1)
+        fabric.reset()
+        many = _ran(fabric, few, Path(folder), at_once=16)
     yield Figure(
         f"{SWITCHES} switches of {PORTS} ports set and verified, 16 at a time",
         whole.seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -84,12 +85,11 @@ def recording(*, seed: int, candidates: int) -> None:
 def _round(
     recording: Recording, ask: Ask, running: Watermark, *, n_workers: int | None = None, quiet: bool = False
 ) -> RoundDocument:
-    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
-    try:
-        with shown_progress(quiet=quiet) as progress:
-            result = run_round(recording.state, ask, lambda _: running, workers=pool, progress=progress)
-    finally:
-        pool.close()
+    with (
+        closing(make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)) as pool,
+        shown_progress(quiet=quiet) as progress,
+    ):
+        result = run_round(recording.state, ask, lambda _: running, workers=pool, progress=progress)
     return round_document(result, wall_s=result.wall_s)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -69,19 +70,18 @@ def whatif(
 ) -> None:
     wanted = read_watermarks(watermarks)
     now = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
-    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
-    try:
-        with shown_progress(quiet=as_json) as progress:
-            document = what_if(
-                problem,
-                Wanted(tuple(wanted), engine, seed, incumbent=now),
-                search=scoring.search(),
-                workers=workers_for(engine, len(wanted), pool),
-                version=ecntwin_version(),
-                progress=progress,
-            )
-    finally:
-        pool.close()
+    with (
+        closing(make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)) as pool,
+        shown_progress(quiet=as_json) as progress,
+    ):
+        document = what_if(
+            problem,
+            Wanted(tuple(wanted), engine, seed, incumbent=now),
+            search=scoring.search(),
+            workers=workers_for(engine, len(wanted), pool),
+            version=ecntwin_version(),
+            progress=progress,
+        )
     if as_json:
         print_json(document.model_dump(mode="json", include=PRINTED))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,9 @@ def _maker() -> Operator:
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Database]:
-    database = Database(settings.storage.database, alone=False)
-    try:
+    with closing(Database(settings.storage.database, alone=False)) as database:
         database.open()
         yield database
-    finally:
-        database.close()
 
 
 def _document(row: TokenRow, now_ns: int) -> dict[str, Any]:

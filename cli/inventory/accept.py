@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -140,15 +141,13 @@ def _read(
         rule = "every switch of the topology is read"
         raise InputError(f"--inventory {how.inventory}", f"no switch {missing[0]!r}", rule, "add it")
     chosen = {name: devices[name] for name in plan.switches}
-    made = make_adapters(chosen, AdapterRegistry.with_installed(), clock_ns=time.time_ns)
-    nics = make_nics(inventory.hosts(), clock_ns=time.time_ns)
-    try:
+    with (
+        closing(make_adapters(chosen, AdapterRegistry.with_installed(), clock_ns=time.time_ns)) as made,
+        closing(make_nics(inventory.hosts(), clock_ns=time.time_ns)) as nics,
+    ):
         for problem in (*made.problems, *nics.problems.values()):
             raise problem
         answers, hosts = read_all(made.adapters), read_all(nics.adapters)
-    finally:
-        made.close()
-        nics.close()
     readings: dict[str, Reading] = {}
     for name, answer in answers.items():
         if answer.failure is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -295,9 +296,7 @@ def _show_check(inventory: InventoryCheckDocument) -> None:
     found = len(inventory.problems)
     said = f"{found} problem{'s' if found > 1 else ''}" if found else "all can be used (none was asked)"
     screen.print(Text.assemble((platforms_text(inventory), "bold"), f"; {said}"), soft_wrap=True)
-    for line in problem_lines(inventory.problems):
-        screen.print(line, soft_wrap=True)
-    for line in reporting_lines(inventory):
+    for line in (*problem_lines(inventory.problems), *reporting_lines(inventory)):
         screen.print(line, soft_wrap=True)
 
 
@@ -308,12 +307,9 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
     devices = {
         name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
     }
-    made = make_adapters(devices, AdapterRegistry.with_installed(), clock_ns=time.time_ns)
-    refuse(made.problems)
-    try:
+    with closing(make_adapters(devices, AdapterRegistry.with_installed(), clock_ns=time.time_ns)) as made:
+        refuse(made.problems)
         answers = _asked(made.adapters, "reading switches", quiet=as_json)
-    finally:
-        made.close()
     hashes = _hashes(
         [device for name, device in devices.items() if answers[name].reading is not None], quiet=as_json
     )
@@ -411,12 +407,9 @@ def nics(config: Path | None, inventory: Path | None, *, timeout_s: float | None
     if not hosts:
         rule, remedy = "NICs are those of its hosts", "add hosts; docs/nics/connectx.md says how"
         raise InputError("nics", f"no hosts in {path.name}", rule, remedy)
-    made = make_nics(hosts, clock_ns=time.time_ns)
-    refuse(made.problems.values())
-    try:
+    with closing(make_nics(hosts, clock_ns=time.time_ns)) as made:
+        refuse(made.problems.values())
         answers = _asked(made.adapters, "reading hosts", quiet=as_json)
-    finally:
-        made.close()
     documents = [
         HostDocument.of(host, answers[name].reading, answers[name].failure) for name, host in hosts.items()
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +48,6 @@ def check_fabric(
     if timeout_s is not None:
         devices = {name: replace(one, timeout_s=timeout_s) for name, one in devices.items()}
         hosts = {name: replace(one, timeout_s=timeout_s) for name, one in hosts.items()}
-    nics = make_nics(hosts, clock_ns=time.time_ns)
     with shown_progress(quiet=as_json, lines=False) as update:
 
         def progress(done: int, total: int) -> None:
@@ -55,10 +55,8 @@ def check_fabric(
                 update(Progress("reading switches", done, total))
 
         switches = read_lossless(devices, registry, clock_ns=time.time_ns, progress=progress)
-        try:
+        with closing(make_nics(hosts, clock_ns=time.time_ns)) as nics:
             of_hosts = read_all(nics.adapters)
-        finally:
-            nics.close()
     document = LosslessDocument.of(checked(said, switches, of_hosts, declared, time.time_ns()))
     if as_json:
         print_json(document)

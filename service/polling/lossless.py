@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from lossless.fabric import Fabric
@@ -67,12 +68,9 @@ def read_lossless(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Mapping[str, Answer[LosslessReading]]:
     """Asks every switch that its inventory entry lets an adapter be made for; writes nothing."""
-    made = make_adapters(devices, registry, clock_ns=clock_ns)
-    try:
+    with closing(make_adapters(devices, registry, clock_ns=clock_ns)) as made:
         asked = {name: _Lossless(devices[name], adapter) for name, adapter in made.adapters.items()}
         return read_all(asked, at_once=at_once, progress=progress)
-    finally:
-        made.close()
 
 
 def checked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -104,12 +104,11 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
     watched row changed before a transaction.
     """
     common = arguments(device)
-    databases = Databases(lambda number: redis.Redis(db=number, **common), options)
-    try:
-        with switch_errors(device):
-            yield databases
-    finally:
-        databases.close()
+    with (
+        closing(Databases(lambda number: redis.Redis(db=number, **common), options)) as databases,
+        switch_errors(device),
+    ):
+        yield databases
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -215,14 +215,8 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    program = find()
-    if program is None:
-        pytest.skip("sshd is missing: run scripts/system-packages sshd")
-    made = Cluster(tmp_path_factory.mktemp("cluster"), program)
-    try:
+    with closing(Cluster(tmp_path_factory.mktemp("cluster"), find())) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="module")

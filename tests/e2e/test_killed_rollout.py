@@ -10,6 +10,7 @@ import asyncio
 import multiprocessing
 import random
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -69,11 +70,8 @@ def conduct(
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SonicFabric]:
-    made = SonicFabric(tmp_path_factory.mktemp("fabric"), SWITCHES, lag_s=0.01)
-    try:
+    with closing(SonicFabric(tmp_path_factory.mktemp("fabric"), SWITCHES, lag_s=0.01)) as made:
         yield made
-    finally:
-        made.close()
 
 
 class Runner:

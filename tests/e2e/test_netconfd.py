@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,11 +35,8 @@ def netconfd() -> Iterator[Netconfd]:
     program = find()
     if program is None:
         pytest.skip("netconfd is not installed: scripts/system-packages netconfd")
-    server = Netconfd(program, Account("ecn", "right-password"))
-    try:
+    with closing(Netconfd(program, Account("ecn", "right-password"))) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

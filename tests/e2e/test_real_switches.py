@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,8 @@ REPORTS, EVERY_NS = 70, 50_000_000
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SonicFabric]:
-    made = SonicFabric(tmp_path_factory.mktemp("fabric"), LEAVES, watermark=OLD, lag_s=0.02)
-    try:
+    with closing(SonicFabric(tmp_path_factory.mktemp("fabric"), LEAVES, watermark=OLD, lag_s=0.02)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

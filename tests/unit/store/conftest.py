@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -15,9 +16,6 @@ __all__ = ["database", "database_url", "postgres"]
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     """One that is open, of each kind."""
-    opened = Database(database_url)
-    try:
+    with closing(Database(database_url)) as opened:
         opened.open()
         yield opened
-    finally:
-        opened.close()

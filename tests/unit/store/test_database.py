@@ -26,12 +26,9 @@ ENTRY = {"at_s": 1.0, "subject": "r", "document": "{}"}
 
 @contextmanager
 def opened(url: str | None, *, alone: bool = True) -> Iterator[Database]:
-    database = Database(url, alone=alone)
-    try:
+    with closing(Database(url, alone=alone)) as database:
         database.open()
         yield database
-    finally:
-        database.close()
 
 
 def add(connection: Connection, **values: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,8 @@ NEW = Watermark(500_000, 2_000_000, 0.05)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JunosRig]:
-    rig = JunosRig(tmp_path_factory.mktemp("junos"))
-    try:
+    with closing(JunosRig(tmp_path_factory.mktemp("junos"))) as rig:
         yield rig
-    finally:
-        rig.close()
 
 
 @pytest.fixture

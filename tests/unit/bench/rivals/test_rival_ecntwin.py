@@ -6,6 +6,7 @@ optimum is replaced by that of a few statics on a small fabric.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -117,13 +118,10 @@ def test_a_run_is_the_same_again_with_any_number_of_workers() -> None:
     for _ in range(2):  # one that is used again has forgotten the run before
         played = play(SHORT, tuner, SEED, COLLECTOR)
         runs.append((played.phases, played.changes, played.exchanged_bytes, what_came_of(tuner)))
-    workers = make_workers(2)
-    try:
+    with closing(make_workers(2)) as workers:
         tuner = quick(workers)
         played = play(SHORT, tuner, SEED, COLLECTOR)
         runs.append((played.phases, played.changes, played.exchanged_bytes, what_came_of(tuner)))
-    finally:
-        workers.close()
     assert runs[0] == runs[1] == runs[2]
     assert played.changes, "there was something to repeat"
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +59,8 @@ def echo() -> Echo:
 
 @contextmanager
 def served(echo: Echo, **server: Any) -> Iterator[GnmiSwitch]:
-    switch = GnmiSwitch(echo, **server)
-    try:
+    with closing(GnmiSwitch(echo, **server)) as switch:
         yield switch
-    finally:
-        switch.close()
 
 
 @contextmanager
@@ -74,13 +71,12 @@ def session(port: int, options: GnmiOptions | None = None, **device: Any) -> Ite
         "tls": Tls(enabled=False),
         "timeout_s": 60.0,
     } | device
-    opened = GnmiSession(
-        Device(name="leaf1", platform="openconfig", **described), options or GnmiOptions(), default_port=1
-    )
-    try:
+    with closing(
+        GnmiSession(
+            Device(name="leaf1", platform="openconfig", **described), options or GnmiOptions(), default_port=1
+        )
+    ) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 def test_a_get_names_its_paths_and_gives_their_values(echo: Echo) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -227,13 +228,10 @@ def test_a_token_that_no_header_carries_is_said_so_and_not_repeated(
     token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_TOKEN", token)
-    switch = Echo()
-    try:
+    with closing(Echo()) as switch:
         here = device(address=switch.url, token=Secret(env="THE_TOKEN"))
         with pytest.raises(CredentialsError, match="token: received a line's end") as refused:
             HttpSession(here, switch.url, auth=DeviceAuth(here)).call("GET", "/x")
-    finally:
-        switch.close()
     error: BaseException | None = refused.value
     while error is not None:
         assert "s3cret" not in str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,8 @@ def account() -> Account:
 
 @pytest.fixture(scope="module")
 def server(account: Account) -> Iterator[OpenConfigNetconf]:
-    switch = OpenConfigNetconf(factory(Watermark(400_000, 1_600_000, 0.2)), account)
-    try:
+    with closing(OpenConfigNetconf(factory(Watermark(400_000, 1_600_000, 0.2)), account)) as switch:
         yield switch
-    finally:
-        switch.close()
 
 
 @pytest.fixture
@@ -129,12 +126,11 @@ def test_a_host_that_says_nothing_is_given_up_in_time(known_hosts: str) -> None:
 
 
 def test_a_host_without_netconf_is_unreachable(account: Account, known_hosts: str) -> None:
-    plain = SshServer(account, lambda channel: None, subsystem="sftp")
-    try:
-        with pytest.raises(UnreachableError, match="speaks NETCONF over SSH"):
-            session(plain.port, NetconfOptions(), tls=Tls(verify=False)).open()
-    finally:
-        plain.close()
+    with (
+        closing(SshServer(account, lambda channel: None, subsystem="sftp")) as plain,
+        pytest.raises(UnreachableError, match="speaks NETCONF over SSH"),
+    ):
+        session(plain.port, NetconfOptions(), tls=Tls(verify=False)).open()
 
 
 def test_what_listens_there_may_be_no_ssh(known_hosts: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -124,11 +125,8 @@ def test_the_setting_of_the_platform_is_named_where_another_hash_was_predicted(f
 def test_the_advice_is_the_same_in_processes_of_their_own(
     collision: tuple[NetworkState, Scenario], found: PathAdvice
 ) -> None:
-    pool = ProcessWorkers(2)
-    try:
+    with closing(ProcessWorkers(2)) as pool:
         assert advice(*collision, workers=pool) == found
-    finally:
-        pool.close()
 
 
 def test_elephants_that_end_are_told_by_the_time_they_take() -> None:

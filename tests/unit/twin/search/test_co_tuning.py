@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -196,11 +197,8 @@ def test_what_the_second_engine_contradicts_is_not_recommended() -> None:
 
 
 def test_the_answer_is_the_same_in_processes_of_their_own() -> None:
-    pool = ProcessWorkers(2)
-    try:
+    with closing(ProcessWorkers(2)) as pool:
         assert found("SendersMatter", workers=pool) == found("SendersMatter")
-    finally:
-        pool.close()
 
 
 def mixed_rates() -> Scenario:

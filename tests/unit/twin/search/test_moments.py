@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -88,11 +89,8 @@ class TestLongMoments:
         assert answer.incumbent_prediction.queue_mean_bytes == pytest.approx(now.queue_mean_bytes, rel=0.02)
 
     def test_the_same_answer_from_any_number_of_workers(self) -> None:
-        pool = ProcessWorkers(2)
-        try:
+        with closing(ProcessWorkers(2)) as pool:
             assert one_round(problem(moments(4), long=self.LONG), shaky(), workers=pool) == self.ask()
-        finally:
-            pool.close()
 
     def test_of_another_fabric_they_are_refused(self) -> None:
         with pytest.raises(ParameterError, match="moments are of one fabric"):
@@ -121,11 +119,8 @@ def test_seeds_are_shared_by_moments() -> None:
 
 def test_the_same_answer_from_any_number_of_workers() -> None:
     asked = problem(moments(3, APART))
-    workers = ProcessWorkers(2)
-    try:
+    with closing(ProcessWorkers(2)) as workers:
         assert one_round(asked, workers=workers) == one_round(asked)
-    finally:
-        workers.close()
 
 
 def test_parts_are_the_same_ports_in_every_moment() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -189,11 +190,8 @@ class TestRound:
         assert answer.parts[0].n_flows == len(large.flows)
 
     def test_the_answer_does_not_depend_on_the_workers(self, large: Scenario) -> None:
-        pool = ProcessWorkers(2)
-        try:
+        with closing(ProcessWorkers(2)) as pool:
             assert self.ask(large, pool) == self.ask(large, InProcessWorkers())
-        finally:
-            pool.close()
 
     def test_candidates_that_ran_on_slices_are_shown_as_on_the_whole(self, large: Scenario) -> None:
         answer = self.ask(large, InProcessWorkers())

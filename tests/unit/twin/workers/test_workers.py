@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
 
 @pytest.fixture
 def workers(cluster: DaskCluster) -> Iterator[DaskWorkers]:
-    connected = DaskWorkers(cluster.address, timeout_s=PATIENCE_S)
-    yield connected
-    connected.close()
+    with closing(DaskWorkers(cluster.address, timeout_s=PATIENCE_S)) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -73,12 +73,9 @@ def test_a_cluster_predicts_what_this_process_predicts(workers: DaskWorkers) -> 
 def test_a_round_has_the_same_answer_as_with_processes(
     workers: DaskWorkers, pairs: list[tuple[int, int]]
 ) -> None:
-    pool = ProcessWorkers(2)
-    try:
+    with closing(ProcessWorkers(2)) as pool:
         apart = tune(problem(pairs), search_settings(), seed=7, workers=workers, version="1")
         here = tune(problem(pairs), search_settings(), seed=7, workers=pool, version="1")
-    finally:
-        pool.close()
     assert apart == here
 
 
@@ -151,14 +148,13 @@ def test_a_worker_killed_in_the_middle_loses_nothing(fleeting: DaskCluster, tmp_
             killed.append(int(next(signed.iterdir()).name))
             fleeting.kill(killed[0])
 
-    workers = DaskWorkers(fleeting.address, timeout_s=PATIENCE_S)
-    try:
-        with shipped([scenario]) as (file,):
-            engine = f"{HERE}:SigningEngine"
-            tasks = [Task(file, engine, 0.02, (watermark,), 1) for watermark in WATERMARKS * 4]
-            workers.run(tasks, kill_first)
-    finally:
-        workers.close()
+    with (
+        closing(DaskWorkers(fleeting.address, timeout_s=PATIENCE_S)) as workers,
+        shipped([scenario]) as (file,),
+    ):
+        engine = f"{HERE}:SigningEngine"
+        tasks = [Task(file, engine, 0.02, (watermark,), 1) for watermark in WATERMARKS * 4]
+        workers.run(tasks, kill_first)
     assert sorted(results) == list(range(len(tasks)))
     assert len(fleeting.processes) == 1
 
@@ -202,11 +198,10 @@ def test_all_workers_gone_and_others_come_is_the_same_answer(fleeting: DaskClust
 
 def test_a_batch_that_kills_every_worker_is_reported(tmp_path: Path) -> None:
     fewer = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-    with DaskCluster(tmp_path / "dask", environment=fewer) as cluster:
-        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S)
-        try:
-            with pytest.raises(SearchError, match="a batch lost with each of 1 workers"):
-                run(workers, star(COUPLED), "AlwaysDyingEngine", [WATERMARKS[:2], [NVIDIA]])
-            assert len(run(workers, star(COUPLED), "AnalyticEngine", [WATERMARKS])[0]) == 12
-        finally:
-            workers.close()
+    with (
+        DaskCluster(tmp_path / "dask", environment=fewer) as cluster,
+        closing(DaskWorkers(cluster.address, timeout_s=PATIENCE_S)) as workers,
+    ):
+        with pytest.raises(SearchError, match="a batch lost with each of 1 workers"):
+            run(workers, star(COUPLED), "AlwaysDyingEngine", [WATERMARKS[:2], [NVIDIA]])
+        assert len(run(workers, star(COUPLED), "AnalyticEngine", [WATERMARKS])[0]) == 12
