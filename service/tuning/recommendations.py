@@ -335,15 +335,15 @@ class RecommendationStore:
     async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:
         """The newest from memory and database, newest first; with ``before`` only those older than that id.
 
-        In order of creation, as in the database: a repeated one would else be ``before`` later ones. Raises
-        ``NotFoundError`` for an unknown id. Without the database only those in memory.
+        In order of creation, whatever the wall clock said: a repeated one would else be ``before`` later
+        ones. Raises ``NotFoundError`` for an unknown id. Without the database only those in memory.
         """
-        found = sorted(self._entries.values(), key=lambda entry: (entry.created_ns, entry.id), reverse=True)
+        found = sorted(self._entries.values(), key=lambda entry: _number(entry.id), reverse=True)
         oldest_ns = found[-1].created_ns if found else None
         if before is not None:
             one = await self.fetch(before)
             oldest_ns = one.created_ns if oldest_ns is None else min(oldest_ns, one.created_ns)
-            found = [entry for entry in found if entry.created_ns < one.created_ns]
+            found = [entry for entry in found if _number(entry.id) < _number(before)]
         if len(found) >= limit:
             return found[:limit]
         try:
