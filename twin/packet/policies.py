@@ -49,7 +49,9 @@ def policy_tables(senders: Sequence[RttSender], packet_wire_bytes: int) -> Polic
             case Trees(trees=trees, base=base):
                 row["kind"], row["count"], row["base"] = layout.BY_TREES, len(trees), base
                 numbers += _of_trees(sender.form, len(numbers))
-    return PolicyTables(policies=table, numbers=np.array(numbers or [0.0]), scratch=np.zeros((3, widest)))
+    return PolicyTables(
+        policies=table, numbers=np.array(numbers or [0.0], np.float64), scratch=np.zeros((3, widest))
+    )
 
 
 def _set_swift(row: Record, sender: Swift) -> None:
