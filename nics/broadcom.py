@@ -8,12 +8,11 @@ twin's DCQCN is not derived from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from nics.base import Capabilities, NicReading, Reading, StagedChange
 from nics.commands import COUNTERS, FoundNic, numbers
-from nics.files import HostFiles
-from nics.host import Host
+from nics.files import FilesAdapter
 from nics.parameters import Values
 from switches.errors import CapabilityError
 
@@ -42,24 +41,11 @@ _NOT_MODELLED = (
 )
 
 
-class BroadcomAdapter:
-    """The NICs of ``host``. ``clock_ns`` gives wall-clock nanoseconds since 1970.
-
-    Raises ``InventoryError`` for a host that cannot be used.
-    """
-
-    def __init__(self, host: Host, *, clock_ns: Callable[[], int]) -> None:
-        self.host = host.name
-        self._host = host
-        self._clock_ns = clock_ns
-        self._files = HostFiles(host)
+class BroadcomAdapter(FilesAdapter):
+    """As ``FilesAdapter``; it refuses to set anything."""
 
     def capabilities(self) -> Capabilities:
         return Capabilities(kind="broadcom", writes=False, read_back="the files of the kernel")
-
-    def read(self) -> Reading:
-        found = self._files.found()
-        return Reading(self.host, self._clock_ns(), tuple(self._nic(nic) for nic in found))
 
     def stage(self, values: Values, change_id: str) -> StagedChange:
         raise self._only_read()
@@ -72,9 +58,6 @@ class BroadcomAdapter:
 
     def rollback(self, change: StagedChange) -> None:
         raise self._only_read()
-
-    def close(self) -> None:
-        self._files.close()
 
     def _only_read(self) -> CapabilityError:
         rule = "NICs of platform broadcom are read, and not set"

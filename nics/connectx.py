@@ -10,7 +10,6 @@ which ``rollback`` knows as its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -24,8 +23,7 @@ from nics.base import (
     values_diff,
 )
 from nics.commands import COUNTERS, FileChange, FoundNic, numbers, set_script
-from nics.files import HostFiles
-from nics.host import Host
+from nics.files import FilesAdapter
 from nics.parameters import PARAMETERS, Values, check_values, too_old
 from switches.errors import (
     BusyError,
@@ -44,27 +42,15 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, dict[str, str]]
 
 
-class ConnectXAdapter:
-    """The NICs of ``host``. ``clock_ns`` gives wall-clock nanoseconds since 1970.
-
-    Raises ``InventoryError`` for a host that cannot be used.
-    """
-
-    def __init__(self, host: Host, *, clock_ns: Callable[[], int]) -> None:
-        self.host = host.name
-        self._host = host
-        self._clock_ns = clock_ns
-        self._files = HostFiles(host)
+class ConnectXAdapter(FilesAdapter):
+    """As ``FilesAdapter``; it sets what NICs run, too."""
 
     def capabilities(self) -> Capabilities:
         return Capabilities(kind="connectx", writes=True, read_back="the files of the kernel")
 
-    def read(self) -> Reading:
-        return self._reading(self._files.found())
-
     def stage(self, values: Values, change_id: str) -> StagedChange:
         check_values(values, self._host.where)
-        found = self._files.found()
+        found = self._found()
         before, files = [], {}
         for nic, reading in zip(found, self._reading(found).nics, strict=True):
             where = f"{self._host.where} NIC {reading.nic}"
@@ -121,12 +107,6 @@ class ConnectXAdapter:
             remedy = "check the host's log, and set the old values by hand"
             raise ReadBackError(self._host.where, ", ".join(answer.refused), rule, remedy)
 
-    def close(self) -> None:
-        self._files.close()
-
-    def _reading(self, found: Iterable[FoundNic]) -> Reading:
-        return Reading(self.host, self._clock_ns(), tuple(self._nic(nic) for nic in found))
-
     def _nic(self, nic: FoundNic) -> NicReading:
         name, where = nic.name, f"{self._host.where} NIC {nic.name}"
         if nic.driver != DRIVER:
@@ -169,7 +149,7 @@ class ConnectXAdapter:
             remedy = "put the inventory back as it was, or put the NICs back by hand"
             received = f"a change staged in another way ({error})"
             raise InventoryError(self._host.where, received, rule, remedy) from error
-        said = self._files.run(script, "each" if undo else "whole")
+        said = self._run(script, "each" if undo else "whole")
         answer = _Answer()
         for line in said.splitlines():
             kind, _, rest = line.partition(" ")
@@ -197,7 +177,7 @@ class ConnectXAdapter:
             answer.undone |= kind == "undone"
             answer.made |= kind == "done"
         if not answer.made and not answer.refused:
-            raise self._files.unexpected(said)
+            raise self._unexpected(said)
         return answer
 
 
