@@ -185,9 +185,8 @@ def differing(one: DcqcnParams, other: DcqcnParams) -> tuple[str, ...]:
 
 
 def values_text(values: Values) -> str:
-    """Each with its unit, such as ``rpg_ai_rate 5 Mbit/s``; one that is not of the table without."""
-    known = {name: one.text(values[name]) for name, one in PARAMETERS.items() if name in values}
-    return ", ".join(f"{name} {known.get(name, value)}" for name, value in values.items())
+    """Each as ``value_text``, such as ``rpg_ai_rate 5 Mbit/s``."""
+    return ", ".join(f"{name} {value_text(name, value)}" for name, value in values.items())
 
 
 def values_changed(before: DcqcnParams, after: DcqcnParams) -> Values:
