@@ -14,6 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from service.adapter_check import Repeated
 from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.links import LinkChecks
@@ -355,7 +356,8 @@ class Service:
         self.recorder.start()
         if not await self._restore.at_start():
             self._run("restore", self._restore.retry())
-        self._run("switches", self._poll_switches())
+        repeated = Repeated("switches", self.settings.push.read_every_s, asyncio.sleep)
+        self._run("switches", repeated.run(self.fleet.refresh_devices))
         self._run("neighbours", self.cabling.run_forever())
         self._run("lossless", self.lossless.run_forever())
         self._run("validity", self.validity.run_forever())
@@ -457,14 +459,6 @@ class Service:
         """As LLDP shows it where that is read, else as declared."""
         cabled = await self.cabling.current()
         return self.window.declared if cabled is None else cabled.merged.topology
-
-    async def _poll_switches(self) -> None:
-        while True:
-            try:
-                await self.fleet.refresh_devices()
-            except Exception:
-                _log.exception("switches could not be read; it is tried again")
-            await asyncio.sleep(self.settings.push.read_every_s)
 
     def _switch_read(self, switch: str, before: LastReading, after: LastReading) -> None:
         """Publishes a reading or its failure where something changed; rollouts check every reading."""

@@ -7,26 +7,26 @@ from typing import Any
 
 import pytest
 
+from service.fleet import Fleet
 from service.tuning import validity
 from tests.integration.service import PATIENCE_S, Wanted, manual, running
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(("part", "name"), [("validity", "review"), ("fleet", "refresh_devices")])
-async def test_a_failure_ends_no_task(part: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("part", "name"), [(validity.Validity, "review"), (Fleet, "refresh_devices")])
+async def test_a_failure_ends_no_task(part: type, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validity, "REVIEW_EVERY_S", 0.001)
-    async with running(Wanted(settings=manual(push={"read_every_s": 0.001}))) as here:
-        owner, again, calls = getattr(here.service, part), asyncio.Event(), 0
-        does = getattr(owner, name)
+    does, again, calls = getattr(part, name), asyncio.Event(), 0
 
-        def fails_once() -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == 1:
-                raise ZeroDivisionError
-            again.set()
-            return does()
+    def fails_once(owner: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ZeroDivisionError
+        again.set()
+        return does(owner)
 
-        monkeypatch.setattr(owner, name, fails_once)
+    monkeypatch.setattr(part, name, fails_once)
+    async with running(Wanted(settings=manual(push={"read_every_s": 0.001}))):
         await asyncio.wait_for(again.wait(), PATIENCE_S)
