@@ -35,7 +35,6 @@ MOST_ALARMS = 1_000_000
 MOST_ALARMS_IN_MEMORY = 10_000
 MOST_LESSONS = 10_000
 """Three days of rounds every 30 s, about 6 KB each."""
-MOST_LESSONS_IN_MEMORY = 100
 MOST_WAITING_ROWS = 500_000
 """Queued rows of ports, about 120 MB: 15 steps of 32 000. Beyond, new steps are dropped until the database
 catches up.
@@ -216,7 +215,8 @@ class History:
         self._clocks = clocks
         self._keep_ns = round(settings.storage.keep_days * DAY_S * NS_PER_S)
         self._most_alarms = MOST_ALARMS if database.durable else MOST_ALARMS_IN_MEMORY
-        self._most_lessons = MOST_LESSONS if database.durable else MOST_LESSONS_IN_MEMORY
+        # They are learnt from by a command, in a process of its own.
+        self.keeps_lessons = database.durable
         self.queues = QueueHistory(
             settings.storage.steps(),
             recorder=recorder,
@@ -270,7 +270,7 @@ class History:
         for table in (residuals, gains):
             old = partial(prune_oldest, at_ns=table.c.at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
             self._recorder.put(old, key=f"prune {table.name}")
-        self._recorder.put(partial(lesson_rows.prune, keep=self._most_lessons), key="prune lessons")
+        self._recorder.put(partial(lesson_rows.prune, keep=MOST_LESSONS), key="prune lessons")
 
     async def _prune_forever(self) -> None:
         while True:

@@ -24,6 +24,7 @@ from twin.advice.features import Scales, features, queue_of
 from twin.advice.guard import Advice, advise
 from twin.advice.lessons import Lesson
 from twin.errors import ParameterError, TwinError
+from twin.scenario import Scenario
 from twin.search.push_gate import GateSettings
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
@@ -143,7 +144,7 @@ class Adviser:
         self, learnt: Learnt, state: NetworkState, ask: Ask, incumbent: IncumbentOf, held: Sequence[str]
     ) -> Advice:
         try:
-            scenario = rebuilt(state, ask.fabric, None, replay_s=LOOKED_S, live=True).scenario
+            scenario = _looked_at(state, ask)
         except (TwinError, TelemetryError) as error:
             return Advice.none(None, "unknown", f"{error}.")
         running, queue = incumbent(switches_of(scenario)), queue_of(state)
@@ -174,7 +175,7 @@ def lesson_of(result: RoundResult, ask: Ask) -> Lesson | None:
     if answer.score_is != "gain" or not calibrated or answer.incumbent_by_role or queue is None:
         return None
     try:
-        scenario = rebuilt(result.state, ask.fabric, None, replay_s=LOOKED_S, live=True).scenario
+        scenario = _looked_at(result.state, ask)
         scales = Scales.of(scenario)
         row = features(scenario, scales, queue, answer.incumbent, ask.search.policy)
     except (TwinError, TelemetryError):
@@ -185,6 +186,11 @@ def lesson_of(result: RoundResult, ask: Ask) -> Lesson | None:
     if scenario.sending or not np.isfinite(row).all():
         return None
     return Lesson.of(row, scales.bdp_bytes, answer.candidates)
+
+
+def _looked_at(state: NetworkState, ask: Ask) -> Scenario:
+    """The newest part of a window, whose features the advice takes. Raises what ``rebuilt`` does."""
+    return rebuilt(state, ask.fabric, None, replay_s=LOOKED_S, live=True).scenario
 
 
 def answered_by(advised: Watermark, incumbent: Watermark | None, answer: Recommendation) -> Answered:

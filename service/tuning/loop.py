@@ -232,7 +232,9 @@ class TuningLoop:
         before = await self.gains.of_window(snapshot, state) if measures else None
         wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
         entry = self._keep(result, wall_s, before, running, changed, rolling)
-        lesson = await loop.run_in_executor(self._thread, lesson_of, result, ask)
+        lesson = None
+        if self.history.keeps_lessons:
+            lesson = await loop.run_in_executor(self._thread, lesson_of, result, ask)
         self.history.round_ended(entry.id, result, lesson)
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
