@@ -104,7 +104,7 @@ def multiplier(state: State, policy: Record, flow: Record, mine: Record, rtt: fl
     inputs[3] = mine.signal
     action = -math.tanh(signal / policy.width) if policy.kind == BY_RULE else learned(state, policy)
     note(state, policy, flow, rtt / mine.rtt0, action, now)
-    by = 1.0 + policy.step * action if action >= 0.0 else 1.0 / (1.0 - policy.step * action)
+    by = factor(policy, action)
     mine.multiplier_before = mine.multiplier
     mine.multiplier = by
     mine.signal = signal
@@ -137,10 +137,15 @@ def windowed(
         moved = 2.0 * draw(params.seed, flow.number, mine.acked, _EXPLORING) - 1.0
         action = min(max(action + policy.explore * moved, -1.0), 1.0)
     note(state, policy, flow, rtt / mine.rtt0, action, now)
-    by = 1.0 + policy.step * action if action >= 0.0 else 1.0 / (1.0 - policy.step * action)
     full = flow.line_rate * mine.rtt0 / policy.packet
-    mine.window = min(max(mine.window * by, LEAST_WINDOW), _MOST_INFLATION * full)
+    mine.window = min(max(mine.window * factor(policy, action), LEAST_WINDOW), _MOST_INFLATION * full)
     return float(mine.window * policy.packet / rtt)
+
+
+@inlined
+def factor(policy: Record, action: float) -> float:
+    """What a decision multiplies a rate or a window by."""
+    return float(1.0 + policy.step * action if action >= 0.0 else 1.0 / (1.0 - policy.step * action))
 
 
 @inlined
