@@ -171,8 +171,8 @@ def _compared(made: Path, *, keep: bool) -> int:
     figures = _settled_in(made)
     before = _settled_in(kept) if kept.exists() else []
     apart = len(figures) != len(before)
+    policy = read_policy(made)
     for one, other in zip(figures, [*before, *[None] * len(figures)], strict=False):
-        policy = read_policy(made)
         law = f" (law {policy.inflation(one.flows):.3f})" if isinstance(policy, RttPolicy) else ""
         line = (
             f"{made.stem}: {one.flows} flows settle at {one.inflation:.3f} RTT0{law}, p99 "
