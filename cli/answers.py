@@ -218,6 +218,7 @@ class AdviserAnswer(msgspec.Struct, frozen=True):
     newest: AdviceAnswer | None
     confirmed: int
     contradicted: int
+    version: int | None = None
 
 
 class RecommendationsAnswer(msgspec.Struct, frozen=True):

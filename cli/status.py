@@ -406,6 +406,8 @@ def _advice(found: AdviserAnswer) -> Text:
     if found.problem is not None or newest is None:
         return Text(found.problem or "nothing yet: between rounds, once reports fill the window", "dim")
     line = Text(newest.why, "" if newest.watermark else "dim")
+    if found.version is not None:
+        line.append(f"\nversion {found.version}", "dim")
     answered = found.confirmed + found.contradicted
     if answered:
         line.append(f"\n{count_text(answered, 'round')} after advice, {found.confirmed} confirmed it", "dim")

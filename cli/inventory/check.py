@@ -55,6 +55,7 @@ from switches.hashing.registry import hash_adapter
 from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
 from twin.advice.artefact import read as read_advice
+from twin.errors import ParameterError
 from twin.search.round import Progress
 from twin.watermark import Watermark
 
@@ -217,8 +218,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     if (tls := ServerTls.of(settings.server)) is not None:
         tls.check_now(now_s)
     load_topology(settings.fabric.topology)
-    if settings.tuning.advice_file is not None:
-        read_advice(settings.tuning.advice_file)  # the service would go on without
+    no_advice = _no_advice_yet(settings.tuning.advice_file)
     check_backend(settings.search)
     place_of(settings.storage.database).engine.dispose()
     registry = AdapterRegistry.with_installed()
@@ -227,6 +227,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     document = _shown(settings)
     if as_json:
         shown = document | ({} if inventory is None else {"inventory": inventory.model_dump()})
+        shown |= {} if no_advice is None else {"advice": {"problem": no_advice}}
         print_json(shown if tls is None else shown | {"certificate": tls.facts.document()})
     else:
         valid = inventory is None or not inventory.problems
@@ -235,10 +236,26 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
         print_line(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
         if tls is not None:
             print_line(f"# {tls.facts.sentence(now_s)}")
+        if no_advice is not None:
+            print_line(f"# {no_advice}")
         if inventory is not None:
             _show_check(inventory)
     if inventory is not None and inventory.problems:
         raise typer.Exit(BAD_INPUT)
+
+
+def _no_advice_yet(file: Path | None) -> str | None:
+    """What the service says of a file that ``advice train`` is yet to write. Raises ``ParameterError`` for one
+    that is no advice, which the service would go on without as well.
+    """
+    try:
+        if file is not None:
+            read_advice(file)
+    except ParameterError as error:
+        if file.exists():
+            raise
+        return f"{error}."
+    return None
 
 
 def _check_host(settings: Settings) -> None:

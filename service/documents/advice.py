@@ -15,6 +15,8 @@ class AdviceDocument(Document):
 
     at: Time
     """When it looked."""
+    version: int | None
+    """The version in use then, as `version` of `/v1/advice`."""
     incumbent: WatermarkDocument | None
     """What ran; null where that was not looked at."""
     watermark: WatermarkDocument | None
@@ -39,7 +41,7 @@ class AdviceDocument(Document):
             for name in ("incumbent", "watermark", "target")
             for mark in [getattr(given.advice, name)]
         }
-        return cls.from_attributes(given.advice, **marks, at=timestamp(given.at_ns))
+        return cls.from_attributes(given.advice, **marks, at=timestamp(given.at_ns), version=given.version)
 
 
 class AdviserDocument(Document):
@@ -47,6 +49,10 @@ class AdviserDocument(Document):
 
     problem: str | None
     """Why there is no advice at all, as a sentence; null where there is."""
+    version: int | None
+    """The version in use, as `ecntwin advice list` numbers them; 0 is what comes with ecntwin, null where there
+    is no advice at all or the file is none of the versions beside it.
+    """
     newest: AdviceDocument | None
     """That of the newest look; null before the first."""
     looks: dict[str, int]
@@ -62,6 +68,7 @@ class AdviserDocument(Document):
     def of(cls, adviser: Adviser) -> Self:
         return cls(
             problem=adviser.problem,
+            version=adviser.version,
             newest=None if adviser.newest is None else AdviceDocument.of(adviser.newest),
             looks=dict(adviser.looks),
             confirmed=adviser.rounds["confirmed"],

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -23,6 +24,7 @@ from twin.advice.artefact import SHIPPED, Learnt, read
 from twin.advice.features import Scales, features, queue_of
 from twin.advice.guard import Advice, advise
 from twin.advice.lessons import Lesson
+from twin.advice.versions import in_use
 from twin.errors import ParameterError, TwinError
 from twin.scenario import Scenario
 from twin.search.push_gate import GateSettings
@@ -39,14 +41,16 @@ _log = logging.getLogger("ecntwin.tuning")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The advice of one look, in nanoseconds since 1970."""
+    """The advice of one look, in nanoseconds since 1970; ``version`` as ``Adviser.version``."""
 
     advice: Advice
     at_ns: int
+    version: int | None
 
 
 class Adviser:
-    """The newest advice, and how rounds answered. ``problem`` says why there is none at all.
+    """The newest advice, and how rounds answered. ``problem`` says why there is none at all; ``version`` is the
+    one in use, 0 that which comes with ecntwin, None where there is none or the file is none of its versions.
 
     Use from one event loop only. Counts are since the service started.
     """
@@ -61,6 +65,7 @@ class Adviser:
         problem: str | None = None,
     ) -> None:
         self.problem = problem
+        self.version: int | None = None
         self.newest: Given | None = None
         self.looks: Counter[str] = Counter()
         self.rounds: Counter[Answered] = Counter()
@@ -112,7 +117,7 @@ class Adviser:
         outcome = found.abstained or "given"
         self.looks[outcome] += 1
         self._metrics.looks.labels(outcome).inc()
-        self.newest = Given(found, self._clock_ns())
+        self.newest = Given(found, self._clock_ns(), self.version)
         self._open = found
 
     def _read(self, file: Path) -> None:
@@ -124,9 +129,11 @@ class Adviser:
             stamp = ()  # reading says what is wrong
         if stamp == self._stamp:
             return
-        self._stamp = stamp
+        self._stamp, self.version = stamp, None
         try:
             self._learnt, self.problem = read(file), None
+            with suppress(OSError):  # it was removed since, or a version beside it was
+                self.version = in_use(file)
         except ParameterError as error:
             self._learnt, self.problem = None, f"{error}."
             _log.warning("no advice between rounds: %s", self.problem)

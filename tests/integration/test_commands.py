@@ -356,7 +356,15 @@ def test_check_config_shows_every_setting_and_names_a_mistake(command: Command, 
     path.write_text("fabric: {topology: none.json}", "utf-8")
     assert "none.json" in command.refused("check-config", path)
     path.write_text("tuning: {advice: true, advice_file: learnt.json}", "utf-8")
-    assert "advice learnt.json: it cannot be read" in command.refused("check-config", path)
+    problem = (
+        "advice learnt.json: there is no such file; run ecntwin advice train, or name another file in "
+        "tuning.advice_file, or none."
+    )
+    assert command.json("check-config", path)["advice"] == {"problem": problem}
+    code, out, _ = command("check-config", "--config", path)
+    assert (code, out.splitlines()[-1]) == (0, f"# {problem}")
+    (tmp_path / "learnt.json").write_text("{}", "utf-8")
+    assert "advice learnt.json: Object missing required field" in command.refused("check-config", path)
 
 
 def test_serve_refuses_what_check_config_refuses(command: Command) -> None:

@@ -107,7 +107,7 @@ async def test_a_look_advises_and_the_next_round_answers(tmp_path: Path) -> None
         await here.post_reports(traffic())
         await waiting
         found = (await here.client.get("/v1/advice")).json()
-        assert found["problem"] is None
+        assert (found["problem"], found["version"]) == (None, None)
         assert "would gain about" in found["newest"]["why"]
         assert found["newest"]["watermark"] == found["newest"]["target"] != found["newest"]["incumbent"]
         assert found["looks"]["given"] == here.metric("ecntwin_advice_looks_total", outcome="given") > 0

@@ -126,6 +126,9 @@ def read(path: Path = SHIPPED) -> Learnt:
             rule = f"an artefact has at most {MOST_BYTES}"
             raise ParameterError(where, f"more than {MOST_BYTES} bytes", rule, remedy)
         return msgspec.json.decode(body, type=Learnt)
+    except FileNotFoundError as error:
+        remedy = f"run ecntwin advice train, or {remedy}"
+        raise ParameterError(where, None, "there is no such file", remedy) from error
     except OSError as error:
         raise ParameterError(where, None, f"it cannot be read ({error.strerror})", remedy) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -27,7 +27,8 @@ def learnt_from(lessons: Sequence[Lesson], before: Learnt) -> Learnt:
     if len(lessons) < LEAST_ROUNDS:
         rule = f"a tree is learnt from {LEAST_ROUNDS} rounds or more that score by gain"
         remedy = "let the service run on; until then the advice stays as it is"
-        raise ParameterError("advice train", f"{len(lessons)} rounds", rule, remedy)
+        received = "1 round" if len(lessons) == 1 else f"{len(lessons)} rounds"
+        raise ParameterError("advice train", received, rule, remedy)
     shipped = read(SHIPPED)
     drawn = Rows.of(*kept(shipped.codes))
     states = int(drawn.state.max()) + 1

@@ -28,11 +28,18 @@ class Version:
 
 def listed(file: Path) -> list[Version]:
     """The versions beside ``file``, the oldest first; raises ``ParameterError`` where one cannot be read."""
-    form = re.compile(re.escape(file.stem) + r"-(\d+)" + re.escape(file.suffix))
-    found = ((match, one) for one in file.parent.glob("*") if (match := form.fullmatch(one.name)))
-    numbered = sorted((int(match[1]), one) for match, one in found)
     now = file.read_bytes() if file.is_file() else None
-    return [Version(number, one, read(one), one.read_bytes() == now) for number, one in numbered]
+    return [Version(number, one, read(one), one.read_bytes() == now) for number, one in _numbered(file)]
+
+
+def in_use(file: Path) -> int | None:
+    """The number of the version that ``file`` is the same as, 0 for what comes with ecntwin; None where it is
+    none of them. Raises ``OSError``.
+    """
+    now = file.read_bytes()
+    if now == SHIPPED.read_bytes():
+        return SHIPPED_VERSION
+    return next((number for number, one in reversed(_numbered(file)) if one.read_bytes() == now), None)
 
 
 def add(file: Path, learnt: Learnt) -> int:
@@ -69,6 +76,12 @@ def back(file: Path) -> int:
     read(source)  # one that is gone or damaged is not put in use
     _write(file, source.read_bytes())
     return before
+
+
+def _numbered(file: Path) -> list[tuple[int, Path]]:
+    form = re.compile(re.escape(file.stem) + r"-(\d+)" + re.escape(file.suffix))
+    found = ((match, one) for one in file.parent.glob("*") if (match := form.fullmatch(one.name)))
+    return sorted((int(match[1]), one) for match, one in found)
 
 
 def _beside(file: Path, number: int) -> Path:

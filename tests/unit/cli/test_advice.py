@@ -110,7 +110,9 @@ def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Place]
 
 def test_too_short_a_history_is_a_sentence_and_leaves_no_file(place: Place, tmp_path: Path) -> None:
     other = json.dumps({"features": {"charm": 1.0}, "bdp_bytes": 1.0, "tried": []}).encode()
-    place.keep([b"damaged", other, *(one.packed() for one in planted(39, Watermark(9_000, 20_000, 0.5)))])
+    place.keep([planted(1, Watermark(9_000, 20_000, 0.5))[0].packed()])
+    assert "received 1 round; a tree is learnt from 40 rounds or more" in place("train")[2]
+    place.keep([b"damaged", other, *(one.packed() for one in planted(38, Watermark(9_000, 20_000, 0.5)))])
     before = {one.name for one in tmp_path.iterdir()}
     assert len(place.kept()) == 41
     code, out, err = place("train")

@@ -152,7 +152,7 @@ export interface Recommendation {
   switches: string[];
   holds: string[];
   expired?: { at: string; reason: string } | null;
-  advice?: { at: string; watermark: Watermark | null; why: string } | null; // of this moment's traffic, in the current one
+  advice?: { at: string; version?: number | null; watermark: Watermark | null; why: string } | null; // of this moment's traffic, in the current one
   blocked?: { reason: string; until: string | null }[];
   caution: string | null;
   support?: Support | null;

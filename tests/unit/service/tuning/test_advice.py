@@ -53,14 +53,26 @@ def test_without_an_artefact_it_says_why(tmp_path: Path, caplog: pytest.LogCaptu
 async def test_a_version_put_in_its_place_is_taken_at_the_next_look(tmp_path: Path) -> None:
     file = tmp_path / "own.json"
     found = adviser(advice_file=file)
-    assert "No such file" in (found.problem or "")
+    assert found.problem == (
+        "advice own.json: there is no such file; run ecntwin advice train, or name another file in "
+        "tuning.advice_file, or none."
+    )
     part = tmp_path / "part"
-    for body, problem in ((SHIPPED.read_bytes(), None), (b"{}", "missing"), (SHIPPED.read_bytes(), None)):
+    own, shipped = SHIPPED.read_bytes() + b"\n", SHIPPED.read_bytes()
+    (tmp_path / "own-7.json").write_bytes(own)
+    for body, problem, version in (
+        (shipped, None, 0),
+        (b"{}", "missing", None),
+        (own, None, 7),
+        (own + b"\n", None, None),
+    ):
         part.write_bytes(body)
         part.replace(file)
         await found.look(state(), ask(0.0), lambda _: INCUMBENT, ())
         assert (problem or "") in (found.problem or ""), problem
         assert (found.newest is None) == (found.problem is not None) == (problem is not None)
+        assert found.version == version
+        assert found.newest is None or found.newest.version == version
 
 
 def test_a_round_teaches_the_features_of_its_look_and_what_each_watermark_gains() -> None:

@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_a_sentence(
 
 
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"advice own.json: it cannot be read \(No such file"):
+    with pytest.raises(ParameterError, match=r"advice own.json: there is no such file"):
         read(tmp_path / "own.json")
 
 

@@ -47,7 +47,7 @@ def test_nothing_is_put_in_use_that_cannot_be_read_or_written(tmp_path: Path) ->
         add(file, LEARNT)
     body = file.read_bytes()
     (tmp_path / "advice-1.json").unlink()
-    with pytest.raises(ParameterError, match=r"advice advice-1\.json: it cannot be read"):
+    with pytest.raises(ParameterError, match=r"advice advice-1\.json: there is no such file"):
         back(file)
     assert file.read_bytes() == body
     (tmp_path / "advice-1.json").write_text("{")

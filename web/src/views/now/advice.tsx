@@ -48,7 +48,7 @@ export function Advice({ current, newest, readiness }: Props) {
       {support && <p id="support">{supportSaid(support)}</p>}
       {support?.changed && <p id="changed" class="quiet">Given since traffic changed: {support.changed}</p>}
       {joint ? <Sentence id="joint">{joint.sentence}</Sentence> : current.changes ? <Gains of={current} /> : <Sentence id="why">{current.why}</Sentence>}
-      {current.advice && <p id="moment" class={current.advice.watermark ? "" : "quiet"}><b>Since then</b> (<Time at={current.advice.at} />): {current.advice.why}</p>}
+      {current.advice && <p id="moment" class={current.advice.watermark ? "" : "quiet"}><b>Since then</b> (<Time at={current.advice.at} />{typeof current.advice.version === "number" && `, version ${current.advice.version}`}): {current.advice.why}</p>}
       <Urgent of={current} />
       <div class="split bottom">
         <div class="row">
