@@ -429,6 +429,28 @@ def whatif(
     )
 
 
+@app.command("kmin-floor")
+def kmin_floor(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file whose senders differ.", show_default=False)],
+    receiver: Annotated[
+        str | None, unset(help="Host that all send to; the one that most send to in the scenario.")
+    ] = None,
+    flows: Annotated[
+        list[int] | None,
+        unset(min=2, help="Flows that meet there, may be repeated; 2, 4, 8 … all."),
+    ] = None,
+    watermark: Annotated[
+        str, typer.Option(help="KMIN,KMAX,PMAX: Kmax ÷ Kmin and Pmax to find it for.")
+    ] = DEFAULT_WATERMARK,
+    seed: Seed = 1,
+    as_json: Json = False,
+) -> None:
+    """Find the least Kmin at which DCQCN flows get their share beside senders that read no ECN."""
+    from cli.whatif import kmin_floors as run
+
+    run(scenario, receiver, flows, watermark, seed=seed, as_json=as_json)
+
+
 @app.command()
 def decode(
     file: Annotated[

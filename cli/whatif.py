@@ -1,15 +1,19 @@
-"""``ecntwin whatif``: predictions for watermarks in a file."""
+"""``ecntwin whatif``: predictions for watermarks in a file; ``kmin-floor``: where mixed senders share."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict
+from itertools import count, takewhile
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from cli.output import WIDE, console, print_json, shown_progress
+from cli.output import WIDE, console, headed_table, print_json, shown_progress, watermark_cells
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
@@ -19,8 +23,11 @@ from settings.errors import InputError
 from settings.validation import mistake
 from settings.version import ecntwin_version
 from twin.errors import WatermarkError
+from twin.packet.kmin_floor import kmin_floor, meeting
+from twin.packet.plan import FabricPlan
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
+from twin.search.round import Progress
 from twin.watermark import Watermark
 from twin.workers.pool import make_workers
 
@@ -89,6 +96,40 @@ def whatif(
         screen.print(whatif_table(document, wide=screen.width >= WIDE))
         for note in document.notes:
             screen.print(note)
+
+
+def kmin_floors(
+    scenario: Path,
+    receiver: str | None,
+    flows: Sequence[int] | None,
+    watermark: str,
+    *,
+    seed: int,
+    as_json: bool,
+) -> None:
+    problem, like = load_scenario(scenario), parse_watermark(watermark, "--watermark")
+    plan = FabricPlan.of(problem)
+    if receiver is None:
+        pairs = set(zip(problem.flows.src, problem.flows.dst, strict=True))
+        heard = Counter(dst for _, dst in pairs)
+        receiver = max(plan.hosts, key=lambda host: heard[host])
+    everyone = len(plan.hosts) - 1
+    counts = flows or sorted({everyone, *takewhile(lambda n: n < everyone, (2**k for k in count(1)))})
+    chosen = [meeting(plan, receiver, n) for n in counts]
+    found = []
+    with shown_progress(quiet=as_json) as progress:
+        for senders in chosen:
+            found.append(kmin_floor(plan, receiver, senders, like, seed=seed))
+            if progress is not None:
+                progress(Progress("floors", len(found), len(chosen)))
+    if as_json:
+        print_json({"receiver": receiver, "seed": seed, "floors": list(map(asdict, found))})
+        return
+    title = f"Least watermark under which DCQCN flows to {receiver} get their fair share"
+    table = headed_table(title, "flows", "by DCQCN", "Kmin", "Kmax", "Pmax", left=0)
+    for one in found:
+        table.add_row(str(one.n_flows), str(one.n_dcqcn), *watermark_cells(one.watermark))
+    console(wide=True).print(table)
 
 
 def read_watermarks(path: Path) -> list[Watermark]:

@@ -245,8 +245,8 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
 
 
 def _no_advice_yet(file: Path | None) -> str | None:
-    """What the service says of a file that ``advice train`` is yet to write. Raises ``ParameterError`` for one
-    that is no advice, which the service would go on without as well.
+    """What the service says of a file that ``advice train`` is yet to write. Raises ``ParameterError`` for
+    one that is no advice, which the service would go on without as well.
     """
     try:
         if file is not None:

@@ -50,8 +50,8 @@ class AdviserDocument(Document):
     problem: str | None
     """Why there is no advice at all, as a sentence; null where there is."""
     version: int | None
-    """The version in use, as `ecntwin advice list` numbers them; 0 is what comes with ecntwin, null where there
-    is no advice at all or the file is none of the versions beside it.
+    """The version in use, as `ecntwin advice list` numbers them; 0 is what comes with ecntwin, null where
+    there is no advice at all or the file is none of the versions beside it.
     """
     newest: AdviceDocument | None
     """That of the newest look; null before the first."""

@@ -49,8 +49,8 @@ class Given:
 
 
 class Adviser:
-    """The newest advice, and how rounds answered. ``problem`` says why there is none at all; ``version`` is the
-    one in use, 0 that which comes with ecntwin, None where there is none or the file is none of its versions.
+    """The newest advice, and how rounds answered. ``problem`` says why there is none at all; ``version`` is
+    the one in use, 0 that which comes with ecntwin, None where there is none or the file is none of them.
 
     Use from one event loop only. Counts are since the service started.
     """

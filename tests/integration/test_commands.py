@@ -12,8 +12,9 @@ import pytest
 from rich.cells import cell_len
 
 from cli.main import app
-from cli.output import run_to_exit_code
+from cli.output import run_to_exit_code, watermark_cells
 from tests.unit.telemetry.network.uplinks import FABRIC, ON_TWO_OF_FOUR, over, recorded
+from twin.watermark import Watermark
 
 NUMBERS = ("queue_mean_bytes", "queue_p99_bytes", "queue_peak_bytes", "goodput_gbps", "marked_fraction")
 INPUT = 2
@@ -109,6 +110,44 @@ def test_packets_answer_whatif_too(command: Command, example: Path, tmp_path: Pa
     assert low["status"] == high["status"] == "ok"
     assert 0 < low["queue_mean_bytes"] < high["queue_mean_bytes"]
     assert low["marked_fraction"] > high["marked_fraction"]
+
+
+def test_the_kmin_floor_of_a_mixed_fleet_is_found(command: Command, tmp_path: Path) -> None:
+    hosts = [f"h{number}" for number in range(4)]
+    links = [
+        {"a": host, "b": "s", "b_port": f"to-{host}", "rate_gbps": 10, "delay_us": 2.0} for host in hosts
+    ]
+    document = {
+        "topology": {
+            "hosts": [{"name": host} for host in hosts],
+            "switches": [{"name": "s"}],
+            "links": links,
+        },
+        "senders": {"h[12]": "swift"},
+        "flows": [{"src": "h0", "dst": "h3", "bytes": 1_000, "start_s": 0.0}],
+        "duration_s": 1e-3,
+    }
+    path = tmp_path / "mixed.scenario.json"
+    path.write_text(json.dumps(document), "utf-8")
+    asked = ("kmin-floor", path, "--watermark", "20KB,40KB,10%")
+    found = command.json(*asked)
+    assert found["receiver"] == "h3"
+    assert [(one["n_flows"], one["n_dcqcn"]) for one in found["floors"]] == [(2, 1), (3, 1)]
+    for one in found["floors"]:
+        mark = one["watermark"]
+        assert (mark["kmax_bytes"], mark["pmax"]) == (2 * mark["kmin_bytes"], 0.1)
+        shares = {int(kmin): share for kmin, share in one["shares"].items()}
+        assert shares[mark["kmin_bytes"]] >= 1.0
+        assert all(share < 1.0 for kmin, share in shares.items() if kmin < mark["kmin_bytes"])
+    [two, _] = found["floors"]
+    code, out, _ = command(*asked, "--flows", 2)
+    assert code == 0
+    assert watermark_cells(Watermark(**two["watermark"]))[0] in out
+    assert "received 4; from 2 to 3 hosts can send to 'h3'" in command.refused(*asked, "--flows", 4)
+    assert "'h9'; it is a host of the fabric" in command.refused(*asked, "--receiver", "h9")
+    del document["senders"]
+    path.write_text(json.dumps(document), "utf-8")
+    assert "a fleet has a Kmin floor where both kinds meet" in command.refused(*asked)
 
 
 def test_whatif_prints_a_table_for_people(command: Command, reference: Path, marks: Path) -> None:
