@@ -5,6 +5,7 @@
     traffic   what each sender makes of four kinds of traffic, as gain over DCQCN under a static watermark
     settled   where N equal flows settle
     mixed     what DCQCN gets beside policies, over Kmin (``--plot FILE`` draws it)
+    floors    the Kmin floor that the twin finds for mixed fleets, beside sweeps
     ladder    what a decision costs, and what its delay does to the fabric
 
 Nothing here chose a policy: the network is trained on other numbers of flows, on one switch, and on flows
@@ -27,11 +28,12 @@ from rich.table import Table
 
 from bench.accuracy import markdown
 from bench.co_tuning import INCUMBENT, JUDGED_ON, PROBLEMS, TUNED_ON, Problem
-from telemetry.topology import Host, Link, Topology
+from telemetry.topology import GBPS, Host, Link, Topology
 from twin.engine import engine
 from twin.jit import kernel
 from twin.packet._policy import decided
 from twin.packet.fabric import Fabric
+from twin.packet.kmin_floor import KminFloor, dcqcn_share, kmin_floor, shaped
 from twin.packet.layout import Floats, Params, State
 from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
@@ -41,7 +43,7 @@ from twin.search.gain import POLICIES, gain_over, joined_over_moments, persisten
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.round import tune
 from twin.senders.artefact import known_senders
-from twin.senders.dcqcn import PAPER
+from twin.senders.dcqcn import PAPER, PRESETS, DcqcnParams
 from twin.senders.rtt import DECC_INPUTS, DeccPolicy, Network, RttPolicy, RttSender
 from twin.traffic.base import Traffic
 from twin.units import gain_text
@@ -147,20 +149,28 @@ class Settled:
         return float(self.shares.sum() ** 2 / (len(self.shares) * (self.shares**2).sum()))
 
 
+def star(
+    flows: int, senders: Mapping[str, RttSender], *, gbps: float = 100.0, dcqcn: DcqcnParams = PAPER
+) -> FabricPlan:
+    """h0 and so many other hosts on one switch; ``senders`` of hosts by name."""
+    names = [f"h{number}" for number in range(flows + 1)]
+    links = [Link(name, "s", gbps, 2.0, b_port=f"to-{name}") for name in names]
+    topology = Topology(tuple(map(Host, names)), ("s",), tuple(links))
+    return FabricPlan(ports=topology.ports, dcqcn=dcqcn, senders=senders)
+
+
+def _endless(flows: int, seed: int) -> Traffic:
+    """From each other host to h0, in the order of hosts."""
+    starts_s = np.sort(np.random.default_rng(seed).uniform(0.0, 2e-4, flows))
+    return Traffic.independent(list(range(1, flows + 1)), [0] * flows, np.inf, starts_s)
+
+
 def settled(flows: int, senders: Mapping[int, RttSender], mark: Watermark) -> Settled:
     """``senders`` of flows by number; the others run DCQCN. 100 Gbit/s, a packet alone takes 8.2 µs."""
-    names = [f"h{number}" for number in range(flows + 1)]
-    links = [Link(name, "s", 100.0, 2.0, b_port=f"to-{name}") for name in names]
-    topology = Topology(tuple(map(Host, names)), ("s",), tuple(links))
-    plan = FabricPlan(
-        ports=topology.ports,
-        dcqcn=PAPER,
-        senders={names[number + 1]: sender for number, sender in senders.items()},
-    )
+    plan = star(flows, {f"h{number + 1}": sender for number, sender in senders.items()})
     [hot] = [index for index, port in enumerate(plan.ports) if port.port == "to-h0"]
     fabric = Fabric(plan, watermark=mark, seed=1, monitored=[hot])
-    starts_s = np.sort(np.random.default_rng(1).uniform(0.0, 2e-4, flows))
-    fabric.offer(Traffic.independent(list(range(1, flows + 1)), [0] * flows, [np.inf] * flows, starts_s))
+    fabric.offer(_endless(flows, seed=1))
     fabric.advance(SETTLED_S)
     fabric.forget_depths()
     fabric.keep_decisions(DECISIONS)
@@ -201,34 +211,113 @@ def equal_flows() -> Table:
     return table
 
 
-def shares_of_dcqcn(name: str, flows: int) -> list[float]:
-    """What the half of the flows that runs DCQCN gets beside that sender, by Kmin; 1 is its fair share."""
-    sender, half = KNOWN[name], flows // 2
-    found = []
-    for kmin_kb in KMIN_KB:
-        mark = Watermark(kmin_kb * 1_000, 4_000 * kmin_kb, 0.2)
-        got = settled(flows, dict.fromkeys(range(half), sender), mark).shares
-        found.append(2.0 * float(got[half:].sum()))
-        sys.stderr.write(f"mixed: {name}, {flows} flows, Kmin {kmin_kb} KB: {found[-1]:.2f}\n")
-    return found
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Flows to one receiver, each from a host of its own; the others run DCQCN."""
+
+    sender: str
+    n_senders: int
+    n_dcqcn: int
+    gbps: float = 100.0
+    clocks: str = "paper"
+
+    @property
+    def plan(self) -> FabricPlan:
+        """h0 is the receiver, and the hosts after it run ``sender``."""
+        senders = {f"h{number + 1}": KNOWN[self.sender] for number in range(self.n_senders)}
+        return star(self.n_senders + self.n_dcqcn, senders, gbps=self.gbps, dcqcn=PRESETS[self.clocks])
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return self.plan.hosts[1:]
+
+    @property
+    def bdp_bytes(self) -> float:
+        """Of a packet alone: four times 2 µs of cable, twice its own time and that of its acknowledgement."""
+        plan = self.plan
+        return 8e-6 * self.gbps * GBPS + 2.0 * (plan.packet_wire_bytes + plan.ack_wire_bytes)
+
+    def floor(self) -> KminFloor:
+        """What the twin finds."""
+        return kmin_floor(self.plan, "h0", self.hosts, INCUMBENT, seed=1)
+
+    def swept(self, first_bytes: float, *, seed: int) -> float:
+        """The least Kmin at which DCQCN has its share, as one run raises it by 4 % every 250 ms."""
+        plan, dcqcn = self.plan, slice(self.n_senders, None)
+        fabric = Fabric(plan, watermark=shaped(first_bytes, INCUMBENT), seed=seed)
+        fabric.offer(_endless(len(self.hosts), seed))
+        for dwell in range(SWEPT):
+            kmin_bytes = first_bytes * 1.04**dwell
+            fabric.set_watermark(plan.switch_ports, shaped(kmin_bytes, INCUMBENT))
+            fabric.advance(SETTLED_S + (dwell + 0.5) * DWELL_S)
+            before = fabric.acknowledged_bytes()
+            fabric.advance(SETTLED_S + (dwell + 1.0) * DWELL_S)
+            got = fabric.acknowledged_bytes() - before
+            if got[dcqcn].mean() >= got.mean():
+                return kmin_bytes
+        return np.inf
+
+
+SEEN = tuple(Mix(name, half, half) for name in ("rl-cc-trees", "swift") for half in (1, 8))
+UNSEEN = (
+    Mix("rl-cc-trees", 4, 12),
+    Mix("rl-cc-trees", 12, 4),
+    Mix("rl-cc-trees", 8, 8, clocks="vendor"),
+    Mix("rl-cc-trees", 2, 2, gbps=25.0),
+    Mix("swift", 8, 24),
+    Mix("swift", 3, 1, gbps=200.0, clocks="vendor"),
+    Mix("decc-trees", 4, 4),
+    Mix("rl-cc", 6, 2, gbps=200.0),
+)
+SWEPT, DWELL_S = 60, 0.25
+
+
+def floors() -> Table:
+    """The twin's Kmin floor beside that of sweeps by other draws, and what the law of the mean gives."""
+    table = markdown("beside", "flows", "by DCQCN", "rate", "clocks", "law", "the twin's floor", "sweeps")
+    for mix in (*SEEN, *UNSEEN):
+        found = mix.floor().watermark
+        begin_bytes = 0.4 * (INCUMBENT if found is None else found).kmin_bytes
+        swept = [mix.swept(begin_bytes, seed=seed) for seed in (11, 12)]
+        policy, n_flows = KNOWN[mix.sender], mix.n_senders + mix.n_dcqcn
+        law = ""
+        if isinstance(policy, RttPolicy):
+            law = f"{(policy.inflation(n_flows) - 1.0) * mix.bdp_bytes / 1e3:.3g} KB"
+        table.add_row(
+            mix.sender,
+            str(n_flows),
+            str(mix.n_dcqcn),
+            f"{mix.gbps:g} Gbit/s",
+            mix.clocks,
+            law,
+            "none" if found is None else f"{found.kmin_bytes / 1e3:.3g} KB",
+            ", ".join(f"{kmin_bytes / 1e3:.3g} KB" for kmin_bytes in swept),
+        )
+        sys.stderr.write(f"floors: {mix}\n")
+    return table
 
 
 def mixed(plot: Path | None) -> Table:
     """DCQCN's share over Kmin beside policies, 1 being its fair one, and the queue that they hold alone."""
     table = markdown("beside", "flows", "they hold", *(f"{kmin} KB" for kmin in KMIN_KB))
     curves = {}
-    for name in ("rl-cc-trees", "swift"):
-        for flows in (2, 16):
-            shares = curves[name, flows] = shares_of_dcqcn(name, flows)
-            alone = settled(flows, dict.fromkeys(range(flows), KNOWN[name]), INCUMBENT)
-            held = f"{alone.queue_mean_bytes / 1e3:.0f} KB (p99 {alone.queue_p99_bytes / 1e3:.0f})"
-            table.add_row(name, str(flows), held, *(f"{share:.2f}" for share in shares))
+    for mix in SEEN:
+        found, n_flows = mix.floor(), 2 * mix.n_dcqcn
+        shares = []
+        for kmin_kb in KMIN_KB:
+            mark = shaped(1e3 * kmin_kb, INCUMBENT)
+            shares.append(dcqcn_share(mix.plan, "h0", mix.hosts, mark, seed=1))
+        curves[mix] = shares, found
+        alone = settled(n_flows, dict.fromkeys(range(n_flows), KNOWN[mix.sender]), INCUMBENT)
+        held = f"{alone.queue_mean_bytes / 1e3:.0f} KB (p99 {alone.queue_p99_bytes / 1e3:.0f})"
+        table.add_row(mix.sender, str(n_flows), held, *(f"{share:.2f}" for share in shares))
+        sys.stderr.write(f"mixed: {mix}\n")
     if plot is not None:
         _draw(curves, plot)
     return table
 
 
-def _draw(curves: Mapping[tuple[str, int], Sequence[float]], into: Path) -> None:
+def _draw(curves: Mapping[Mix, tuple[Sequence[float], KminFloor]], into: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError:
@@ -239,9 +328,16 @@ def _draw(curves: Mapping[tuple[str, int], Sequence[float]], into: Path) -> None
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6.4, 3.2), layout="constrained")
-    for ((name, flows), shares), line in zip(curves.items(), ("-", "--", "-", "--"), strict=True):
-        colour = "#e3001b" if name == "swift" else "#0072b2"
-        axes.plot(KMIN_KB, shares, line, color=colour, label=f"beside {name}, {flows} flows")
+    for (mix, (shares, floor)), line in zip(curves.items(), ("-", "--", "-", "--"), strict=True):
+        colour = "#e3001b" if mix.sender == "swift" else "#0072b2"
+        tried = dict(zip((1e3 * kmin for kmin in KMIN_KB), shares, strict=True)) | floor.shares
+        kmins_kb, points = np.array(sorted(tried.items())).T
+        label = f"beside {mix.sender}, {2 * mix.n_dcqcn} flows"
+        axes.plot(kmins_kb / 1e3, points, line, color=colour, label=label)
+        if floor.watermark is not None:
+            at_kb = floor.watermark.kmin_bytes / 1e3
+            axes.plot(at_kb, 1.0, "o", color=colour, markersize=5, markerfacecolor="white")
+            axes.annotate(f"{at_kb:.0f}", (at_kb, 1.0), (4, -10), textcoords="offset points", color=colour)
     axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.text(KMIN_KB[0], 1.04, "fair share", color="grey")
     axes.set_xscale("log")
@@ -306,7 +402,7 @@ def _decision_ns(policy: RttSender) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.rivals.senders")
-    parser.add_argument("which", nargs="*", default=["traffic", "settled", "mixed", "ladder"])
+    parser.add_argument("which", nargs="*", default=["traffic", "settled", "mixed", "floors", "ladder"])
     parser.add_argument("--ms", type=float, help="traffic: of so many milliseconds, in place of 10 or 15")
     parser.add_argument(
         "--no-advice",
@@ -322,6 +418,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ),
         "settled": equal_flows,
         "mixed": lambda: mixed(asked.plot),
+        "floors": floors,
         "ladder": ladder,
     }
     try:
