@@ -218,7 +218,8 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     if (tls := ServerTls.of(settings.server)) is not None:
         tls.check_now(now_s)
     load_topology(settings.fabric.topology)
-    no_advice = _no_advice_yet(settings.tuning.advice_file)
+    file = settings.tuning.advice_file
+    no_advice = None if file is None else _no_advice_yet(file)
     check_backend(settings.search)
     place_of(settings.storage.database).engine.dispose()
     registry = AdapterRegistry.with_installed()
@@ -244,13 +245,12 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-def _no_advice_yet(file: Path | None) -> str | None:
+def _no_advice_yet(file: Path) -> str | None:
     """What the service says of a file that ``advice train`` is yet to write. Raises ``ParameterError`` for
     one that is no advice, which the service would go on without as well.
     """
     try:
-        if file is not None:
-            read_advice(file)
+        read_advice(file)
     except ParameterError as error:
         if file.exists():
             raise

@@ -367,8 +367,8 @@ def rebuilt(
     if unmodelled and incumbent is not None:
         why = (
             f"{found.scenario.sending_text} act on round-trip times. What reports leave open is fitted by an "
-            "engine that models DCQCN alone; on a scenario of such a fleet ecntwin kmin-floor finds the least "
-            "Kmin, and ecntwin whatif --engine packet predicts watermarks."
+            "engine that models DCQCN alone; on a scenario of such a fleet ecntwin kmin-floor finds the "
+            "least Kmin, and ecntwin whatif --engine packet predicts watermarks."
         )
         found = replace(found, failure=why)
     return replace(found, notes=(*found.notes, _short_note(most_s, budget_s))) if short else found
