@@ -268,6 +268,9 @@ UNSEEN = (
     Mix("swift", 3, 1, gbps=200.0, clocks="vendor"),
     Mix("decc-trees", 4, 4),
     Mix("rl-cc", 6, 2, gbps=200.0),
+    Mix("rl-cc", 2, 6, clocks="vendor"),
+    Mix("swift", 6, 2, gbps=25.0, clocks="vendor"),
+    Mix("decc", 12, 4, clocks="vendor"),
 )
 SWEPT, DWELL_S = 60, 0.25
 

@@ -21,7 +21,8 @@ from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
 STARTS_S = 2e-4
-HELD_S, TRIED_S = 0.05, 0.2
+HELD_S, RAISED_S, TRIED_S = 0.025, 0.075, 0.15
+RAISES = 15  # to twice Kmin: 5 % each
 PRECISION = 1.05  # of the Kmin under which DCQCN flows get their share, over one under which they do not
 
 
@@ -105,18 +106,21 @@ def dcqcn_share(
 ) -> float:
     """What the DCQCN flows among those of ``senders`` get to ``receiver``, 1 being their fair share.
 
-    They are held down first, under half of that Kmin: in some range of it, who has the link keeps it.
+    They are held down first, under half of that Kmin, which then rises in small steps: in some range of it,
+    who has the link keeps it, and one large step would hand it over.
     """
     number = {name: index for index, name in enumerate(plan.hosts)}
     fabric = Fabric(plan, watermark=shaped(mark.kmin_bytes / 2.0, mark), seed=seed)
     starts_s = np.sort(np.random.default_rng(seed).uniform(0.0, STARTS_S, len(senders)))
     src = [number[name] for name in senders]
     fabric.offer(Traffic.independent(src, [number[receiver]] * len(src), np.inf, starts_s))
-    fabric.advance(HELD_S)
-    fabric.set_watermark(plan.switch_ports, mark)
-    fabric.advance(HELD_S + TRIED_S / 2.0)
+    for step in range(RAISES):
+        fabric.advance(HELD_S + RAISED_S * step / RAISES)
+        rising = shaped(mark.kmin_bytes * 2.0 ** ((step + 1) / RAISES - 1.0), mark)
+        fabric.set_watermark(plan.switch_ports, rising)
+    fabric.advance(HELD_S + RAISED_S + TRIED_S / 2.0)
     before = fabric.acknowledged_bytes()
-    fabric.advance(HELD_S + TRIED_S)
+    fabric.advance(HELD_S + RAISED_S + TRIED_S)
     got = fabric.acknowledged_bytes() - before
     by_dcqcn = np.array([name not in plan.senders for name in senders])
     return float(got[by_dcqcn].sum() / got.sum() / by_dcqcn.mean())
