@@ -340,7 +340,15 @@ def _draw(curves: Mapping[Mix, tuple[Sequence[float], KminFloor]], into: Path) -
         if floor.watermark is not None:
             at_kb = floor.watermark.kmin_bytes / 1e3
             axes.plot(at_kb, 1.0, "o", color=colour, markersize=5, markerfacecolor="white")
-            axes.annotate(f"{at_kb:.0f}", (at_kb, 1.0), (4, -10), textcoords="offset points", color=colour)
+            left = line == "--"
+            axes.annotate(
+                f"{at_kb:.0f}",
+                (at_kb, 1.0),
+                (-4, 4) if left else (4, -10),
+                textcoords="offset points",
+                color=colour,
+                ha="right" if left else "left",
+            )
     axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.text(KMIN_KB[0], 1.04, "fair share", color="grey")
     axes.set_xscale("log")
