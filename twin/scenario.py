@@ -165,8 +165,9 @@ class Scenario(FabricSizes):
     afterwards, a flow's bytes are those it had sent by then. Where the same traffic comes several times, it
     is ``repeated`` so often, so that its runs tell less than as many of different traffic. Of the flows
     ``watched``, by row (−1: one that is left out), a prediction tells what each got. Hosts send by ``dcqcn``,
-    but for those among ``senders``, which engines may refuse. Raises ``ScenarioError`` for numbers out of
-    range.
+    but for those whose ``nic_class`` is in ``dcqcn_by_class``, and for those among ``senders``; engines may
+    refuse both. A part of a fabric keeps the classes of hosts that it lacks. Raises ``ScenarioError`` for
+    numbers out of range.
     """
 
     name: str
@@ -182,6 +183,8 @@ class Scenario(FabricSizes):
     repeated: float = 1.0
     watched: tuple[int, ...] = ()
     senders: Mapping[str, RttSender] = field(default_factory=dict)
+    nic_class: Mapping[str, str] = field(default_factory=dict)
+    dcqcn_by_class: Mapping[str, DcqcnParams] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
@@ -215,6 +218,28 @@ class Scenario(FabricSizes):
         """Such as ``rl-cc on 12 of 16 hosts that send``."""
         names = ", ".join(sorted({sender.name for sender in self.sending.values()}))
         return f"{names} on {len(self.sending)} of {len(set(self.flows.src))} hosts that send"
+
+    @cached_property
+    def dcqcn_by_host(self) -> Mapping[str, DcqcnParams]:
+        """Hosts that run other values than ``dcqcn``."""
+        own = ((host, self.dcqcn_by_class.get(name)) for host, name in self.nic_class.items())
+        return {host: params for host, params in own if params is not None and params != self.dcqcn}
+
+    def dcqcn_of(self, host: str) -> DcqcnParams:
+        return self.dcqcn_by_host.get(host, self.dcqcn)
+
+    @cached_property
+    def dcqcn_run(self) -> tuple[DcqcnParams, ...]:
+        """All that hosts run, each once, ``dcqcn`` first."""
+        return tuple(dict.fromkeys((self.dcqcn, *self.dcqcn_by_host.values())))
+
+    def check_one_dcqcn(self, engine: str) -> None:
+        """Raises ``ScenarioError`` where hosts that send run different values of DCQCN."""
+        if others := self.dcqcn_by_host.keys() & set(self.flows.src):
+            received = ", ".join(sorted({self.nic_class[host] for host in others}))
+            rule = f"the {engine} engine models one set of DCQCN values for all hosts"
+            where = f"scenario {self.name!r} dcqcn_by_class"
+            raise ScenarioError(where, received, rule, "take the replay or packet engine")
 
     def check_dcqcn(self, engine: str) -> None:
         """Raises ``ScenarioError`` where a host that sends runs something else than DCQCN."""

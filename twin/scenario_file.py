@@ -71,13 +71,19 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
     if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
         raise ScenarioError(f"{where} window_s", repr(window), "a window is [begin, end]", "give two numbers")
     begin, end = (_as_number(value, f"{where} window_s") for value in window)
+    dcqcn = dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn")
+    nic_class, by_class = classes_from_json(
+        document.get("nic_classes"), topology.hosts, dcqcn, where=f"{where} nic_classes"
+    )
     return Scenario(
         name=str(document.get("name", where)),
         ports=topology.ports,
         flows=flows_from_rows(topology, rows, where=flows_at),
         monitored=monitored_ports(document, topology, where),
-        dcqcn=dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn"),
+        dcqcn=dcqcn,
         senders=senders_from_json(document.get("senders"), topology.hosts, where=f"{where} senders"),
+        nic_class=nic_class,
+        dcqcn_by_class=by_class,
         mtu_payload_bytes=_whole(document, "mtu_payload_bytes", where),
         wire_overhead_bytes=_whole(document, "wire_overhead_bytes", where),
         ack_wire_bytes=_whole(document, "ack_wire_bytes", where),
@@ -131,12 +137,54 @@ def senders_from_json(document: object, hosts: Iterable[Host], *, where: str) ->
     names = [host.name for host in hosts]
     for pattern, said in document.items():
         sender = sender_named(str(said), where=f"{where} {pattern}")
-        matching = [name for name in names if fnmatchcase(name, pattern)]
-        if not matching:
-            rule = "each pattern matches a host of the topology"
-            raise ScenarioError(f"{where} {pattern}", "no host", rule, "correct the pattern")
-        found |= dict.fromkeys(matching, sender)
+        found |= dict.fromkeys(_matching(pattern, names, f"{where} {pattern}"), sender)
     return {name: sender for name, sender in found.items() if sender is not None}
+
+
+def classes_from_json(
+    document: object, hosts: Iterable[Host], dcqcn: DcqcnParams, *, where: str
+) -> tuple[dict[str, str], dict[str, DcqcnParams]]:
+    """The ``nic_classes`` object of a scenario: the class of each host that one names, and the DCQCN of those
+    that have their own, whose missing keys take the value of ``dcqcn``.
+
+    Raises ``ScenarioError`` for a pattern that no host matches, and a host in two classes.
+    """
+    if document is None:
+        return {}, {}
+    if not isinstance(document, Mapping):
+        rule = "it is a JSON object of classes"
+        remedy = 'give such as {"storage": {"hosts": ["disk*"], "dcqcn": {}}}'
+        raise ScenarioError(where, type(document).__name__, rule, remedy)
+    class_of: dict[str, str] = {}
+    by_class: dict[str, DcqcnParams] = {}
+    names = [host.name for host in hosts]
+    for nic_class, said in document.items():
+        at = f"{where} {nic_class}"
+        if not isinstance(said, Mapping) or said.keys() - {"hosts", "dcqcn"}:
+            rule = "a class has hosts, and perhaps dcqcn, and nothing else"
+            raise ScenarioError(at, json.dumps(said), rule, "correct it")
+        patterns = said.get("hosts")
+        if not isinstance(patterns, list) or not patterns:
+            rule = "a class names its hosts"
+            raise ScenarioError(f"{at} hosts", json.dumps(patterns), rule, 'give such as ["disk*"]')
+        for pattern in patterns:
+            for name in _matching(str(pattern), names, f"{at} hosts {pattern}"):
+                if class_of.setdefault(name, nic_class) != nic_class:
+                    received = f"{name!r}, of {class_of[name]} too"
+                    raise ScenarioError(
+                        f"{at} hosts", received, "a host is of one class", "correct a pattern"
+                    )
+        if "dcqcn" in said:
+            by_class[nic_class] = dcqcn_from_json(said["dcqcn"], where=f"{at} dcqcn", missing=dcqcn)
+    return class_of, by_class
+
+
+def _matching(pattern: str, names: Iterable[str], where: str) -> list[str]:
+    found = [name for name in names if fnmatchcase(name, pattern)]
+    if not found:
+        rule = "each pattern matches a host of the topology"
+        raise ScenarioError(where, "no host", rule, "correct the pattern")
+    return found
 
 
 def dcqcn_to_json(params: DcqcnParams) -> dict[str, float | None]:

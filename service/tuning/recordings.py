@@ -21,7 +21,8 @@ from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated
 from twin.errors import WatermarkError
-from twin.scenario_file import dcqcn_from_json, monitored_ports, senders_from_json
+from twin.scenario_file import classes_from_json, dcqcn_from_json, monitored_ports, senders_from_json
+from twin.senders.classes import nic_classes
 from twin.senders.dcqcn import PRESETS, DcqcnParams, preset
 from twin.units import BYTES, SHARE, quantity
 from twin.watermark import Watermark
@@ -64,13 +65,24 @@ def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric
     """
     document = read_json(path, "topology")
     if not isinstance(document, dict) or "topology" not in document:
-        return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("paper"))
+        topology = topology_from_json(document, where=path.name)
+        return topology, Fabric(dcqcn=dcqcn or preset("paper"), nic_class=nic_classes({}, topology))
     topology = topology_from_json(document["topology"], where=f"{path.name} topology")
     params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
     named = "monitored_ports" in document
     monitored = monitored_ports(document, topology, path.name) if named else None
     senders = senders_from_json(document.get("senders"), topology.hosts, where=f"{path.name} senders")
-    said = {**document, "dcqcn": params, "monitored": monitored, "senders": senders}
+    classes, by_class = classes_from_json(
+        document.get("nic_classes"), topology.hosts, params, where=f"{path.name} nic_classes"
+    )
+    said = {
+        **document,
+        "dcqcn": params,
+        "monitored": monitored,
+        "senders": senders,
+        "nic_class": nic_classes(classes, topology) or classes,
+        "dcqcn_by_class": by_class,
+    }
     try:
         return topology, _FABRIC.validate_python(said)
     except ValidationError as error:

@@ -34,14 +34,14 @@ from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
-NOT_BY_ROLE = "fluid"  # the engine with one watermark for all ports
+NOT_BY_ROLE = "fluid"  # the engine with one watermark for all ports, and one DCQCN for all NICs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
     """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen; ``monitored``
     indexes the topology's ports whose queues are pooled, None: the bottlenecks seen. ``senders``: hosts, of
-    any fabric, that do not run ``dcqcn``.
+    any fabric, that do not run ``dcqcn``. Hosts of a ``nic_class`` run what ``dcqcn_by_class`` says of it.
     """
 
     dcqcn: DcqcnParams
@@ -51,9 +51,26 @@ class Fabric:
     pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
     monitored: tuple[int, ...] | None = None
     senders: Mapping[str, RttSender] = field(default_factory=dict)
+    nic_class: Mapping[str, str] = field(default_factory=dict)
+    dcqcn_by_class: Mapping[str, DcqcnParams] = field(default_factory=dict)
 
     def senders_of(self, topology: Topology) -> Mapping[str, RttSender]:
         return {host.name: self.senders[host.name] for host in topology.hosts if host.name in self.senders}
+
+    def sending(self, scenario: Scenario, topology: Topology) -> Scenario:
+        """The scenario with these senders."""
+        now = scenario.dcqcn, scenario.senders, scenario.nic_class, scenario.dcqcn_by_class
+        names = {host.name for host in topology.hosts}
+        classes = {host: name for host, name in self.nic_class.items() if host in names}
+        dcqcn, senders, nic_class, by_class = found = (
+            self.dcqcn,
+            self.senders_of(topology),
+            classes,
+            {name: one for name, one in self.dcqcn_by_class.items() if name in classes.values()},
+        )
+        if now == found:
+            return scenario
+        return replace(scenario, dcqcn=dcqcn, senders=senders, nic_class=nic_class, dcqcn_by_class=by_class)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +199,13 @@ def run_round(
         if progress is not None:
             progress(step)
 
+    search = ask.search
+    if NOT_BY_ROLE in (search.engine, search.second_engine) and ask.fabric.nic_class:
+        ask = _alike(ask)
     first = scenario_of(state, ask.fabric)
     tuned = switches_of(first)
     running = incumbent(tuned)
     exceptions = () if by_role is None else by_role_of(first, running, by_role)
-    search = ask.search
     mixed: tuple[str, ...] = ()
     if exceptions and NOT_BY_ROLE in (search.engine, search.second_engine):
         mixed = (_one_for_all_note(exceptions, running),)
@@ -212,15 +231,15 @@ def run_round(
         if moments is None or found.failure is not None
         else moments.to_judge(found.scenario, extent, state)
     )
-    senders = ask.fabric.dcqcn, ask.fabric.senders_of(state.topology)
-    newest, *earlier = (_with_senders(one, *senders) for one in judged.moments)
+    # A moment that was kept may be of before the senders changed.
+    newest, *earlier = (ask.fabric.sending(one, state.topology) for one in judged.moments)
     problem = TuningProblem(
         scenario=newest,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
         earlier=tuple(earlier),
-        long=tuple(_with_senders(one, *senders) for one in judged.long),
+        long=tuple(ask.fabric.sending(one, state.topology) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
         by_role=exceptions,
         notes=(*found.notes, *_waiting_note(waiting), *mixed, *ask.notes),
@@ -257,12 +276,6 @@ def run_round(
     )
 
 
-def _with_senders(scenario: Scenario, dcqcn: DcqcnParams, senders: Mapping[str, RttSender]) -> Scenario:
-    """A moment that was kept may be of before the senders changed."""
-    same = scenario.dcqcn == dcqcn and scenario.senders == senders
-    return scenario if same else replace(scenario, dcqcn=dcqcn, senders=senders)
-
-
 def by_role_of(
     scenario: Scenario, running: Watermark, by_role: RunsByRole
 ) -> tuple[tuple[str, Watermark], ...]:
@@ -292,6 +305,17 @@ def _one_for_all_note(exceptions: Sequence[tuple[str, Watermark]], running: Wate
         f"Ports of {roles} run something else than {watermark_text(running)}, but the engine {NOT_BY_ROLE} "
         "takes all to run that."
     )
+
+
+def _alike(ask: Ask) -> Ask:
+    """With one DCQCN for all NICs."""
+    notes = ask.notes
+    if others := sorted(ask.fabric.dcqcn_by_class):
+        notes += (
+            f"NICs of {', '.join(others)} run other DCQCN values than most, but the engine "
+            f"{NOT_BY_ROLE} takes all to run what most do.",
+        )
+    return replace(ask, notes=notes, fabric=replace(ask.fabric, nic_class={}, dcqcn_by_class={}))
 
 
 def _waiting_note(share: float | None) -> tuple[str, ...]:
@@ -329,7 +353,7 @@ def scenario_of(
         begin_s=replayed_from_s(state, replay_s) if begin_s is None else begin_s,
         chains=chains,
     )
-    return replace(found, senders=fabric.senders_of(state.topology)) if fabric.senders else found
+    return fabric.sending(found, state.topology)
 
 
 def rebuilt(

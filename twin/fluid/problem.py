@@ -53,6 +53,7 @@ def build(scenario: Scenario, step_s: float | None) -> Problem:
     bad step.
     """
     scenario.check_dcqcn("fluid")
+    scenario.check_one_dcqcn("fluid")
     packet = float(scenario.packet_wire_bytes)
     paths = [scenario.flows.path(flow) for flow in range(len(scenario.flows))]
     _check_paths(scenario, paths)

@@ -72,7 +72,7 @@ class Fabric:
         self._state = self._empty(chosen)
         if background is not None:
             self._share_ports(background)
-        self._dcqcn = [plan.dcqcn] * len(plan.hosts)
+        self._dcqcn = [plan.dcqcn_of(host) for host in plan.hosts]
         self._watermarks = dict.fromkeys(plan.switch_ports, watermark)
         self.set_watermark(plan.switch_ports, watermark)
 

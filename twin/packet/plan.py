@@ -30,7 +30,8 @@ EVENTS_A_PACKET_TIME = 0.2  # events of a port while it sends one packet at full
 class FabricPlan(FabricSizes):
     """Hosts, switches and cables as egress ports (both directions of each), and their settings.
 
-    ``senders``: hosts, by name, whose flows do not run ``dcqcn``.
+    ``senders``: hosts, by name, whose flows do not run ``dcqcn``; ``dcqcn_by_host``: those that run other
+    values of it.
 
     ``ecmp_seeds``: what switches, by name, mix into a flow's hash to choose among equal paths. Switches of
     one seed choose alike, as with hardware, so that some paths of several tiers stay empty (polarisation); a
@@ -41,6 +42,7 @@ class FabricPlan(FabricSizes):
     ports: tuple[EgressPort, ...]
     dcqcn: DcqcnParams
     senders: Mapping[str, RttSender] = field(default_factory=dict)
+    dcqcn_by_host: Mapping[str, DcqcnParams] = field(default_factory=dict)
     ecmp_seeds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,6 +89,9 @@ class FabricPlan(FabricSizes):
         """What its ``senders`` run, each once."""
         return tuple(dict.fromkeys(self.senders.values()))
 
+    def dcqcn_of(self, host: str) -> DcqcnParams:
+        return self.dcqcn_by_host.get(host, self.dcqcn)
+
     @cached_property
     def nics(self) -> tuple[tuple[int, ...], ...]:
         """Per host by number: its NICs, as ports."""
@@ -129,6 +134,10 @@ class FabricPlan(FabricSizes):
         table["kmin"] = table["kmax"] = math.inf
         for name, value in sender_columns(self.dcqcn).items():
             table[name] = value
+        for host, nics in zip(self.hosts, self.nics, strict=True):
+            if host in self.dcqcn_by_host:
+                for name, value in sender_columns(self.dcqcn_by_host[host]).items():
+                    table[name][list(nics)] = value
         rows = {sender: row for row, sender in enumerate(self.policies)}
         table["policy"] = [
             rows[self.senders[port.node]] if port.port is None and port.node in self.senders else -1

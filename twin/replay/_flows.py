@@ -12,7 +12,7 @@ import numpy as np
 
 from twin.jit import inlined
 from twin.replay._cells import left_until, losses_until, marks_until
-from twin.replay.layout import NEVER, SEGMENTS, Ints, Params, Record, Table, Tables, Work, uniform
+from twin.replay.layout import NEVER, SEGMENTS, Ints, Record, Table, Tables, Work, uniform
 
 _MASK = SEGMENTS - 1
 MOST_UNREAD_STEPS = 64  # pages that a flow has not asked for are kept
@@ -208,7 +208,7 @@ def sent_and_marked(
 
 
 @inlined
-def increase(slot: Record, params: Params, line_rate: float) -> None:
+def increase(slot: Record, params: Record, line_rate: float) -> None:
     """One increase event: fast recovery, then additive, then hyper increase (SIGCOMM 2015, section 3.1)."""
     furthest = max(slot.timer_stage, slot.byte_stage)
     both = min(slot.timer_stage, slot.byte_stage) if params.byte_counter < np.inf else slot.timer_stage
@@ -248,7 +248,7 @@ def none_marked(tables: Tables, work: Work, index: int, time: float) -> bool:
 
 
 @inlined
-def look_for_mark(tables: Tables, work: Work, index: int, step: int, params: Params) -> None:
+def look_for_mark(tables: Tables, work: Work, index: int, step: int, params: Record) -> None:
     """Whether the first CNP came since the last look; it starts the clocks, from when it came."""
     slot = work.slots[index]
     if slot.cut_at >= step + 1:
@@ -278,7 +278,7 @@ def pace(slot: Record) -> float:
 
 @inlined
 def tick(
-    tables: Tables, work: Work, index: int, step: int, params: Params, line_rate: float, seed: int, own: bool
+    tables: Tables, work: Work, index: int, step: int, params: Record, line_rate: float, seed: int, own: bool
 ) -> float:
     """The alpha, cut and increase ticks of ``step``; returns the bytes that rates before the last add to it.
 
@@ -321,12 +321,13 @@ def keep_time(slot: Record, before: float, at: float, ahead: float, packet_bytes
 
 
 @inlined
-def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed: int) -> None:
+def cut(tables: Tables, work: Work, index: int, step: int, params: Record, seed: int) -> None:
     """A cut tick, after the alpha ticks before it."""
     slot = work.slots[index]
     last = slot.cut_at - slot.return_delay
     quiet = not overdue(work, index, last) and none_marked(tables, work, index, last)
     before = slot.asked
+    gain, alpha_steps = params.gain, params.alpha_steps  # read once: α ticks are many
     p, n_a_step = 0.0, 0.0
     ends = False
     while not ends:
@@ -344,11 +345,11 @@ def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed:
                 slot.alpha_cnp = 1
             before = max(before, at)
         if not ends:
-            slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
+            slot.alpha = (1.0 - gain) * slot.alpha + (gain if slot.alpha_cnp else 0.0)
             slot.alpha_cnp = 0
-            slot.alpha_at += params.alpha_steps
+            slot.alpha_at += alpha_steps
     if slot.cut_cnp:
-        if params.clamp_target or slot.timer_stage + slot.byte_stage > 0:
+        if params.clamp_target == 1 or slot.timer_stage + slot.byte_stage > 0:
             slot.target = slot.rate
         slot.rate = max(params.min_rate, slot.rate * (1.0 - 0.5 * slot.alpha))
         slot.timer_stage = 0
@@ -384,7 +385,7 @@ def cnp_drawn(slot: Record, p: float, n: float, seed: int) -> bool:
 
 
 @inlined
-def arm(slot: Record, came_at: float, params: Params) -> None:
+def arm(slot: Record, came_at: float, params: Record) -> None:
     """The first CNP starts the clocks and counts for the first cut tick, but cuts nothing."""
     slot.armed = 1
     slot.alpha = params.initial_alpha

@@ -57,7 +57,7 @@ from twin.replay.layout import (
     SENT,
     Floats,
     Ints,
-    Params,
+    Table,
     Tables,
     Work,
 )
@@ -189,7 +189,7 @@ def end_block(tables: Tables, totals: Floats, by_block: Floats, block: int, step
 @kernel
 def replay(
     tables: Tables,
-    params: Params,
+    params: Table,
     seed: int,
     work: Work,
     histogram: Ints,
@@ -199,8 +199,9 @@ def replay(
 ) -> int:
     """Run one candidate; returns ``DONE``, ``DIVERGED`` if a depth left the finite numbers, or ``SHORT``.
 
-    ``SHORT``: a pool of ``work`` has no room left, nothing written counts. Writes ``tables.flows.completed``
-    (steps, NaN if the last byte did not arrive) and ``sent``, ``tables.queues.depth_sum``, ``histogram``
+    ``params`` are rows of what NICs run. ``SHORT``: a pool of ``work`` has no room left, nothing written
+    counts. Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive) and ``sent``,
+    ``tables.queues.depth_sum``, ``histogram``
     (monitored depths, one sample a step of the window), ``totals`` and ``work.by_block`` (see ``layout``),
     ``work.probes`` and, every ``series_every`` steps if that is above 0, ``series[monitored, sample]``.
     """
@@ -281,6 +282,7 @@ def replay(
             slot.next_at = NEVER
             entry = entries[slot.entry]
             nic = nics[entry.nic]
+            own = params[nic.params]
             elapsed = slot.sending * (step - slot.since)
             ends = slot.sending > 0.0 and slot.remaining - elapsed <= slot.sending
             if ends and not tables.pfc:
@@ -298,13 +300,13 @@ def replay(
                 if slot.due < step + 1:
                     slot.held, slot.due = 0.0, NEVER
                 if slot.counted - elapsed <= 0.0:
-                    slot.counted += params.byte_counter
-                    increase(slot, params, nic.rate)
+                    slot.counted += own.byte_counter
+                    increase(slot, own, nic.rate)
                     slot.byte_stage += 1
                 if slot.armed:
-                    ahead = tick(tables, work, index, step, params, nic.rate, seed, nic.limiting == 0)
+                    ahead = tick(tables, work, index, step, own, nic.rate, seed, nic.limiting == 0)
                 else:
-                    look_for_mark(tables, work, index, step, params)
+                    look_for_mark(tables, work, index, step, own)
                 shared_out = False
                 now = pace(slot)
                 if now != before:

@@ -10,13 +10,13 @@ from twin.jit import inlined
 from twin.replay._cells import arrive
 from twin.replay._flows import pace, remember, schedule, unmarked_hazard
 from twin.replay._queues import append_ending
-from twin.replay.layout import NEVER, Ints, Params, Record, Table, Tables, Work, uniform
+from twin.replay.layout import NEVER, Ints, Record, Table, Tables, Work, uniform
 
 ACK_SLACK = 0.01  # by what share of its rate a NIC follows the acknowledgements
 
 
 @inlined
-def start_flow(index: int, f: int, tables: Tables, work: Work, params: Params, seed: int, step: int) -> None:
+def start_flow(index: int, f: int, tables: Tables, work: Work, params: Table, seed: int, step: int) -> None:
     """Give flow ``f`` a slot at the head of its NIC's list."""
     flow = tables.flows[f]
     entry = tables.entries[flow.entry]
@@ -38,7 +38,7 @@ def start_flow(index: int, f: int, tables: Tables, work: Work, params: Params, s
     slot.since = step
     slot.read = step
     # Looks of flows that start at once fall on different steps.
-    slot.cut_at = step + 1 + f % params.look_steps
+    slot.cut_at = step + 1 + f % params[tables.nics[entry.nic].params].look_steps
     slot.alpha_at = NEVER
     slot.increase_at = NEVER
     slot.next_at = NEVER

@@ -78,23 +78,6 @@ class Tables(NamedTuple):
     background_flows: Floats  # ... and how many they are
 
 
-class Params(NamedTuple):
-    """DCQCN in steps and bytes a step."""
-
-    ai_rate: float
-    hai_rate: float
-    gain: float
-    cnp_steps: float
-    look_steps: int  # between two looks for a flow's first mark
-    alpha_steps: float
-    increase_steps: float
-    byte_counter: float
-    fast_recovery_steps: int
-    min_rate: float
-    clamp_target: bool
-    initial_alpha: float
-
-
 class Work(NamedTuple):
     """Arrays a run writes, reused for every candidate. ``_cells`` says what pages, cells and parcels are."""
 
@@ -138,6 +121,25 @@ def records(count: int, record: np.dtype[np.void]) -> Table:
     first = -room.ctypes.data % LINE
     return room[first : first + count * record.itemsize].view(record)
 
+
+# DCQCN that NICs run, in steps and bytes a step.
+PARAMS = np.dtype(
+    [
+        ("ai_rate", FLOAT),
+        ("hai_rate", FLOAT),
+        ("gain", FLOAT),
+        ("cnp_steps", FLOAT),
+        ("look_steps", INT),  # between two looks for a flow's first mark
+        ("alpha_steps", FLOAT),
+        ("increase_steps", FLOAT),
+        ("byte_counter", FLOAT),
+        ("fast_recovery_steps", INT),
+        ("min_rate", FLOAT),
+        ("clamp_target", INT),
+        ("initial_alpha", FLOAT),
+    ],
+    align=True,
+)
 
 FLOW = np.dtype(
     [
@@ -185,6 +187,7 @@ NIC = np.dtype(
         ("rate", FLOAT),
         ("reverse_queue", INT),  # the queue towards this host, whose deliveries it acknowledges; -1 if none
         ("background", INT),  # row of ``Tables.background``, −1 for none
+        ("params", INT),  # row of the DCQCN that it runs
         # run
         ("others", FLOAT),  # what flows outside the slice now send ...
         ("n_others", INT),  # ... and how many they are

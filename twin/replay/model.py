@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -37,7 +37,7 @@ class ReplayEngine:
 
         Raises ``ScenarioError`` for senders other than DCQCN.
         """
-        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
+        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn_run))
         return [run.predict(watermark, seed) for watermark in watermarks]
 
     def record(
@@ -47,7 +47,7 @@ class ReplayEngine:
 
         ``group_of`` numbers the groups from 0, by the last port of their flows' paths.
         """
-        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn), group_of)
+        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn_run), group_of)
         prediction = run.predict(watermark, seed)
         nics = sorted({path[0] for path in scenario.flows.routes[0]})
         ports = np.array([*queue_ports(scenario), *nics], dtype=np.int32)
@@ -67,7 +67,7 @@ class ReplayEngine:
         self, scenario: Scenario, watermark: Setting, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Depths of the monitored queues every ``sample_s`` (rounded to whole steps)."""
-        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
+        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn_run))
         every = max(1, round(sample_s / run.step_s))
         series = np.zeros((len(scenario.monitored), math.ceil(run.tables.n_steps / every)))
         finite = run.go(watermark, seed, series, every)
@@ -76,9 +76,9 @@ class ReplayEngine:
         return Trajectory(watermark, time_s, series, status)
 
 
-def step_of(params: DcqcnParams) -> float:
-    """Seconds a step: at most half of the interval between cuts."""
-    return min(STEP_S, max(0.5 * params.cnp_interval_s, LEAST_STEP_S))
+def step_of(runs: Iterable[DcqcnParams]) -> float:
+    """Seconds a step: at most half of the shortest interval between cuts."""
+    return min(STEP_S, max(0.5 * min(params.cnp_interval_s for params in runs), LEAST_STEP_S))
 
 
 class _Run:
@@ -88,7 +88,7 @@ class _Run:
         scenario.check_dcqcn(ReplayEngine.name)
         self.scenario = scenario
         self.tables = compile_tables(scenario, step_s, group_of)
-        self.params = compile_params(scenario.dcqcn, step_s)
+        self.params = compile_params(scenario.dcqcn_run, step_s)
         self.room = 1
         # The last group is of all flows that belong to none.
         self.n_groups = 0 if group_of is None else 2 + max(group_of.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from twin.prediction import BLOCKS
 from twin.probe._draws import PROBE_BINS
 from twin.probe.figures import block_ends, drawn_paths, probe_paths
 from twin.replay import layout
-from twin.replay.layout import Params, Table, Tables, Work
+from twin.replay.layout import Table, Tables, Work
 from twin.scenario import Scenario, pfc_shares, reverse_ports
 from twin.senders.dcqcn import DcqcnParams
 
@@ -45,24 +45,24 @@ def others(scenario: Scenario) -> list[int]:
     return [] if scenario.background is None else scenario.background.ports.tolist()
 
 
-def compile_params(params: DcqcnParams, step_s: float) -> Params:
-    """DCQCN parameters at ``step_s`` seconds a step; cut and increase clocks tick at most once a step."""
-    cnp_steps = max(1.0, params.cnp_interval_s / step_s)
-    return Params(
-        ai_rate=params.ai_rate_bytes_per_s * step_s,
-        hai_rate=params.hai_rate_bytes_per_s * step_s,
-        gain=params.gain,
-        cnp_steps=cnp_steps,
-        look_steps=min(max(1, int(cnp_steps / LOOKS)), MOST_LOOK_STEPS),
-        alpha_steps=params.alpha_timer_s / step_s,
-        increase_steps=max(1.0, params.increase_timer_s / step_s),
-        # float: an integer would make numba compile the kernel again.
-        byte_counter=math.inf if params.byte_counter_bytes is None else float(params.byte_counter_bytes),
-        fast_recovery_steps=params.fast_recovery_steps,
-        min_rate=params.min_rate_bytes_per_s * step_s,
-        clamp_target=params.clamp_target_rate,
-        initial_alpha=float(params.initial_alpha),
-    )
+def compile_params(runs: Sequence[DcqcnParams], step_s: float) -> Table:
+    """A row for each at ``step_s`` seconds a step; cut and increase clocks tick at most once a step."""
+    table = layout.records(len(runs), layout.PARAMS)
+    for row, params in zip(table, runs, strict=True):
+        cnp_steps = max(1.0, params.cnp_interval_s / step_s)
+        row["ai_rate"] = params.ai_rate_bytes_per_s * step_s
+        row["hai_rate"] = params.hai_rate_bytes_per_s * step_s
+        row["gain"] = params.gain
+        row["cnp_steps"] = cnp_steps
+        row["look_steps"] = min(max(1, int(cnp_steps / LOOKS)), MOST_LOOK_STEPS)
+        row["alpha_steps"] = params.alpha_timer_s / step_s
+        row["increase_steps"] = max(1.0, params.increase_timer_s / step_s)
+        row["byte_counter"] = math.inf if params.byte_counter_bytes is None else params.byte_counter_bytes
+        row["fast_recovery_steps"] = params.fast_recovery_steps
+        row["min_rate"] = params.min_rate_bytes_per_s * step_s
+        row["clamp_target"] = params.clamp_target_rate
+        row["initial_alpha"] = params.initial_alpha
+    return table
 
 
 def compile_tables(scenario: Scenario, step_s: float, group_of: Mapping[int, int] | None = None) -> Tables:
@@ -233,8 +233,12 @@ class _Paths:
             for path, delay in zip(paths, delays, strict=True)
         ]
         # The kernel simulates the cables up to the last queue; the rest of the loop comes after it.
-        scenario, fixed_s = self.scenario, self.scenario.dcqcn.feedback_delay_s
-        loop_s = 2.0 * scenario.over_paths(scenario.port_delay_s, np.add) if fixed_s is None else fixed_s
+        scenario = self.scenario
+        loop_s = 2.0 * scenario.over_paths(scenario.port_delay_s, np.add)
+        for index, path in enumerate(paths):
+            fixed_s = scenario.dcqcn_of(scenario.ports[path[0]].node).feedback_delay_s
+            if fixed_s is not None:
+                loop_s[index] = fixed_s
         table["return_delay"] = np.maximum(1.0, loop_s / self.step_s - table["walked"])
         return table
 
@@ -244,6 +248,8 @@ class _Paths:
         table["rate"] = self.scenario.port_rate_bytes_per_s[ports] * self.step_s
         table["reverse_queue"] = [self.queue_of.get(self.reverse_of[port], -1) for port in ports]
         table["background"] = [self.row_of.get(port, -1) for port in ports]
+        rows = {params: row for row, params in enumerate(self.scenario.dcqcn_run)}
+        table["params"] = [rows[self.scenario.dcqcn_of(self.scenario.ports[port].node)] for port in ports]
         return table
 
     def inlets(self) -> Table:

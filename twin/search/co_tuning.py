@@ -1,7 +1,8 @@
 """Sets what the NICs run, and thresholds by port role, together with the watermark.
 
 The round finds the watermark alone. Beside it every other value is tried over its range; those that gain are
-climbed together, then drawn near the best with the watermark. The leaders run again, on long moments where
+climbed together, then drawn near the best with the watermark. Where NICs are of several classes, the same is
+done from there with the values of each class. The leaders run again, on long moments where
 there are any, under seeds that did not choose them. The best loses every change that it does not need, and
 the second engine judges it beside the watermark alone (docs/twin/co-tuning.md).
 """
@@ -20,18 +21,26 @@ import numpy as np
 from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.candidates import CONFIRM_STREAM, TOGETHER_STREAM, NarrowedSampler, generator
-from twin.search.coordinates import Coordinate, Settings, What, coordinates
+from twin.search.coordinates import (
+    Coordinate,
+    Settings,
+    What,
+    class_coordinates,
+    classes_set,
+    coordinates,
+    running,
+)
 from twin.search.gain import Gain, gain_over, joined_over_moments, of_two_engines, persistent_bytes_share
 from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
 from twin.search.problem import SearchSettings, TuningProblem
-from twin.search.recommendation import Between, CoTuning, Sensitivity, SettingChange
+from twin.search.recommendation import Between, ClassSenders, CoTuning, Sensitivity, SettingChange
 from twin.search.score import lead, surely_above
-from twin.senders.dcqcn import DcqcnParams
 from twin.units import gain_text, setting_text
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers
 
 MOST_CHANGED = 5  # values beside the watermark: shares are of every subset of the changes
+MOST_OF_CLASSES = 3  # values of classes beside those
 LEAST_GAIN = 0.01  # of a change that is kept
 _CLIMBS = 6
 _LEADERS = 4  # that draws are near to
@@ -39,6 +48,7 @@ _DRAWS = ((64, 1.0), (32, 0.5))  # how many, and how far
 _CONFIRMED = 6
 _BUDGET_SHARE = 0.75  # of the round's budget, beside what the round takes
 _RUNS = 350  # about how many candidates run
+_RUNS_OF_CLASSES, _RUNS_A_CLASS = 200, 42  # the same of a search by class
 
 Shipped = Sequence[tuple[Scenario, Path]]
 """Traffic, each with the file that ``workers.pool.shipped`` wrote of it."""
@@ -63,12 +73,18 @@ def co_tune(
     ones where there are any, each with the file that holds it. ``progress(stage, done, total)`` is called in
     this thread. Raises ``SearchError`` where workers keep dying.
     """
-    every = coordinates(settings.what, moments[0][0], settings.bounds, settings.sender_bounds)
+    newest = moments[0][0]
+    every = coordinates(settings.what, newest, settings.bounds, settings.sender_bounds)
     if not every:
         return None
-    runs = _Runs(problem, settings, _looks(moments, long, settings), workers, progress)
+    of_classes = class_coordinates(settings.what, newest, settings.sender_bounds)
+    n_runs = _RUNS
+    if of_classes:
+        n_runs += _RUNS_OF_CLASSES + _RUNS_A_CLASS * len(classes_set(newest))
+    runs = _Runs(problem, settings, _looks(moments, long, settings, n_runs), workers, progress)
     mark = alone if "watermark" in settings.what else problem.incumbent
-    return _Search(problem, settings, runs, every, Settings(mark, runs.senders), seed).run()
+    start = running(mark, problem.scenario)
+    return _Search(problem, settings, runs, (every, of_classes), start, seed).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +103,8 @@ class _Look:
     n_moments: int
 
 
-def _looks(moments: Shipped, long: Shipped, settings: SearchSettings) -> Mapping[On, _Look]:
-    search = _affordable(moments, settings)
+def _looks(moments: Shipped, long: Shipped, settings: SearchSettings, n_runs: int) -> Mapping[On, _Look]:
+    search = _affordable(moments, settings, n_runs)
     decide = tuple(_Moment(one, file, one.duration_s) for one, file in long) or search
     looks: dict[On, _Look] = {
         "search": _Look(settings.engine, search, len(search)),
@@ -102,9 +118,9 @@ def _looks(moments: Shipped, long: Shipped, settings: SearchSettings) -> Mapping
     return looks
 
 
-def _affordable(moments: Shipped, settings: SearchSettings) -> tuple[_Moment, ...]:
+def _affordable(moments: Shipped, settings: SearchSettings, n_runs: int) -> tuple[_Moment, ...]:
     """As many of the newest moments as the budget allows, or a part of the newest."""
-    left = _BUDGET_SHARE * CORES * settings.budget_s / (_RUNS * HOP_S)
+    left = _BUDGET_SHARE * CORES * settings.budget_s / (n_runs * HOP_S)
     found: list[_Moment] = []
     for scenario, file in moments:
         hops = packet_hops(scenario, scenario.duration_s)
@@ -127,8 +143,7 @@ class _Runs:
         workers: Workers,
         progress: Callable[[str, int, int], None],
     ) -> None:
-        self.senders = problem.scenario.dcqcn
-        self.incumbent = Settings(problem.incumbent, self.senders, problem.by_role)
+        self.incumbent = running(problem.incumbent, problem.scenario, problem.by_role)
         self.looks = looks
         self.count = 0
         self._settings = settings
@@ -149,10 +164,10 @@ class _Runs:
         jobs: list[tuple[_Moment, int, list[Settings]]] = []
         for moment in look.moments:
             for seed in seeds:
-                by_senders: dict[DcqcnParams, list[Settings]] = {}
+                by_senders: dict[tuple[object, ...], list[Settings]] = {}
                 for one in dict.fromkeys(wanted):
                     if _key(look, moment, seed, one) not in self._found:
-                        by_senders.setdefault(one.senders, []).append(one)
+                        by_senders.setdefault((one.senders, one.dcqcn_by_class), []).append(one)
                 jobs += [(moment, seed, group) for group in by_senders.values()]
         total, done = sum(len(group) for _, _, group in jobs), 0
         if not total:
@@ -175,6 +190,7 @@ class _Runs:
                 tuple(one.marks for one in group),
                 seed,
                 group[0].senders,
+                group[0].dcqcn_by_class,
             )
             for moment, seed, group in jobs
         ]
@@ -232,14 +248,16 @@ _Part = Coordinate | _WatermarkPart
 
 
 class _Search:
-    """The state of one search; ``start`` is the watermark alone."""
+    """The state of one search; ``start`` is the watermark alone, ``every`` what is set for all hosts alike,
+    then what is set by class.
+    """
 
     def __init__(
         self,
         problem: TuningProblem,
         settings: SearchSettings,
         runs: _Runs,
-        every: Sequence[Coordinate],
+        every: Sequence[Sequence[Coordinate]],
         start: Settings,
         seed: int,
     ) -> None:
@@ -255,11 +273,20 @@ class _Search:
         self._tried: dict[Settings, float] = {}
 
     def run(self) -> CoTuning:
-        sensitivities, active = self._screen()
+        rng = generator(self._seed, TOGETHER_STREAM)
+        sensitivities, active = self._screen(self._every[0], self._start, MOST_CHANGED)
         pick = self._start
         if active:
             self._climb(active)
-            self._draw(active)
+            self._draw(active, rng)
+        if self._every[1]:
+            found, own = self._screen(self._every[1], self._leaders(1)[0], MOST_OF_CLASSES)
+            sensitivities += found
+            active += own
+            if own:
+                self._climb(active)
+                self._draw(active, rng)
+        if active:
             pick = self._pruned(self._confirmed(), active)
         return self._concluded(pick, active, sensitivities)
 
@@ -270,20 +297,22 @@ class _Search:
         self._tried.update(zip(asked, found, strict=True))
         return found
 
-    def _screen(self) -> tuple[list[Sensitivity], list[Coordinate]]:
-        """Every value alone over its range; those that gain, the best first."""
-        tries = [one.tried(self._start) for one in self._every]
-        self._values("screening", [self._start, *(one for group in tries for one in group)])
-        base = self._tried[self._start]
+    def _screen(
+        self, every: Sequence[Coordinate], here: Settings, most: int
+    ) -> tuple[list[Sensitivity], list[Coordinate]]:
+        """Every value alone over its range beside ``here``; those that gain, the best first."""
+        tries = [one.tried(here) for one in every]
+        self._values("screening", [here, *(one for group in tries for one in group)])
+        base = self._tried[here]
         found: list[Sensitivity] = []
-        for coordinate, group in zip(self._every, tries, strict=True):
+        for coordinate, group in zip(every, tries, strict=True):
             values = [(self._tried[one] - base, one) for one in group]
-            best, at = max(values, key=lambda pair: pair[0], default=(0.0, self._start))
+            best, at = max(values, key=lambda pair: pair[0], default=(0.0, here))
             worst = min((value for value, _ in values), default=0.0)
-            before, after = coordinate.value(self._start), coordinate.value(at)
+            before, after = coordinate.value(here), coordinate.value(at)
             found.append(Sensitivity(coordinate.name, coordinate.unit, before, after, best, worst))
         order = sorted(range(len(found)), key=lambda row: -found[row].gain)
-        active = [self._every[row] for row in order if found[row].gain > LEAST_GAIN][:MOST_CHANGED]
+        active = [every[row] for row in order if found[row].gain > LEAST_GAIN][:most]
         return [found[row] for row in order], active
 
     def _climb(self, active: Sequence[Coordinate]) -> None:
@@ -297,9 +326,8 @@ class _Search:
                 break
             here = there
 
-    def _draw(self, active: Sequence[Coordinate]) -> None:
+    def _draw(self, active: Sequence[Coordinate], rng: np.random.Generator) -> None:
         """Draws the watermark and the active values near the best, twice, the second time nearer."""
-        rng = generator(self._seed, TOGETHER_STREAM)
         for count, width in _DRAWS:
             leaders = self._leaders(_LEADERS)
             drawn = [self._drawn(leaders[at % len(leaders)], active, width, rng) for at in range(count)]
@@ -399,10 +427,10 @@ class _Search:
         incumbent = self._runs.incumbent
         mark_first = replace(incumbent, watermark=pick.watermark)
         others_first = replace(pick, watermark=incumbent.watermark)
-        if pick.senders != incumbent.senders:  # switches are set with their roles, NICs before or after them
+        if _nics_of(pick) != _nics_of(incumbent):  # switches are set with their roles, NICs before or after
             mark_first, others_first = (
-                replace(pick, senders=incumbent.senders),
-                replace(incumbent, senders=pick.senders),
+                replace(one, senders=other.senders, by_class=other.by_class)
+                for one, other in ((pick, incumbent), (incumbent, pick))
             )
         two = incumbent not in (mark_first, others_first)
         changes = tuple(
@@ -413,7 +441,7 @@ class _Search:
             watermark=pick.watermark,
             by_role=pick.by_role,
             senders=pick.senders,
-            senders_now=self._runs.senders,
+            senders_now=incumbent.senders,
             changes=changes,
             gain=joint.value,
             gain_error=joint.error,
@@ -429,12 +457,20 @@ class _Search:
             watermark_first=self._between(mark_first) if two else None,
             others_first=self._between(others_first) if two else None,
             queue_ratio=self._between(pick).queue_ratio if parts else None,
+            by_class=tuple(
+                ClassSenders(name, incumbent.of_class(name), pick.of_class(name))
+                for name in sorted(dict((*incumbent.dcqcn_by_class, *pick.dcqcn_by_class)))
+            ),
         )
 
     def _between(self, one: Settings) -> Between:
         """One of the subsets that ``_shares`` has run."""
         [gain] = self._runs.gains("shares", [one], self._fresh[:1])
         return Between(_value(gain), self._runs.queue_ratio(one, self._fresh[0]))
+
+
+def _nics_of(settings: Settings) -> tuple[object, ...]:
+    return settings.senders, settings.dcqcn_by_class
 
 
 def _value(gain: Gain) -> float:
@@ -472,4 +508,6 @@ def _sentence(
 def change_of(change: SettingChange) -> str:
     """Such as ``cut interval 4 → 12 µs``."""
     before, after = setting_text(change.before, change.unit), setting_text(change.after, change.unit)
+    if change.before == change.after:  # a class keeps what it runs, where others change
+        return f"{change.name} stays at {after}"
     return f"{change.name} {before.removesuffix(f' {change.unit}')} → {after}"

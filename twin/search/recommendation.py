@@ -149,7 +149,8 @@ class SecondOpinion:
 class Sensitivity:
     """One value alone, tried over its range beside the round's watermark: what the best and the worst gain.
 
-    ``before``, ``best`` are in ``unit``, None for off. ``gain`` and ``worst`` are over the watermark alone.
+    ``before``, ``best`` are in ``unit``, None for off. ``gain`` and ``worst`` are over the watermark alone;
+    of one class of NICs, over the best found for all hosts alike.
     """
 
     name: str
@@ -186,6 +187,15 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassSenders:
+    """What NICs of a class run ``now``, and are to run ``then``."""
+
+    nic_class: str
+    now: DcqcnParams
+    then: DcqcnParams
+
+
+@dataclass(frozen=True, slots=True)
 class CoTuning:
     """The best found where NICs' DCQCN, or thresholds by port role, are set together with the watermark.
 
@@ -195,6 +205,8 @@ class CoTuning:
 
     ``watermark_first`` and ``others_first`` are what its watermark does before the rest is set, and the rest
     before its watermark (None: it changes only one of them); ``queue_ratio`` is as of ``Between``, of all.
+    ``by_class`` are the classes of NICs that run, or are to run, something else than ``senders_now`` and
+    ``senders``.
     """
 
     watermark: Watermark
@@ -216,6 +228,7 @@ class CoTuning:
     watermark_first: Between | None = None
     others_first: Between | None = None
     queue_ratio: float | None = None
+    by_class: tuple[ClassSenders, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

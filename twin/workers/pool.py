@@ -70,7 +70,8 @@ class Job(Protocol[T_co]):
 class Task:
     """A batch of candidates on the scenario in ``scenario_file`` cut at ``duration_s``.
 
-    Senders run ``senders``; None: what they run in the scenario.
+    Senders run ``senders``, those of some classes what ``by_class`` says; None: what they run in the
+    scenario.
     """
 
     scenario_file: Path
@@ -79,13 +80,14 @@ class Task:
     watermarks: tuple[Setting, ...]
     seed: int
     senders: DcqcnParams | None = None
+    by_class: tuple[tuple[str, DcqcnParams], ...] = ()
 
     def run(self) -> list[Prediction]:
         """One prediction per watermark; raises ``SearchError`` for an engine that raises."""
         with answering(self.engine) as engine:
             scenario = shipped_scenario(self.scenario_file, self.duration_s)
             if self.senders is not None:
-                scenario = replace(scenario, dcqcn=self.senders)
+                scenario = replace(scenario, dcqcn=self.senders, dcqcn_by_class=dict(self.by_class))
             return engine.predict(scenario, self.watermarks, seed=self.seed)
 
 

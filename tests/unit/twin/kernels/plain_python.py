@@ -75,7 +75,7 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     def replay(tables: Any, params: Any, *rest: Any) -> Any:
         return kernel(
             records_as_attributes(tables),
-            params,
+            params.view(np.recarray),
             *(records_as_attributes(one) if hasattr(one, "_fields") else one for one in rest),
         )
 

@@ -16,7 +16,7 @@ from twin.replay._cells import arrive, begin_page, cell_of, find_cell, rest
 from twin.replay._flows import remember
 from twin.replay._kernels import reset
 from twin.replay._queues import last_bytes, serve
-from twin.replay.layout import PAGE, Params, Record, Table
+from twin.replay.layout import PAGE, PARAMS, Record, Table
 from twin.replay.plan import allocate, compile_tables
 from twin.scenario import Scenario
 
@@ -31,7 +31,7 @@ def table(record: np.dtype[np.void], rows: int) -> Table:
     return np.zeros(rows, dtype=record).view(np.recarray)
 
 
-def parameters(**changed: Any) -> Params:
+def parameters(**changed: Any) -> Record:
     """A sender of 100 clocks: cut 25 steps, α 27, increase 150."""
     values: dict[str, Any] = {
         "ai_rate": 10.0,
@@ -47,7 +47,10 @@ def parameters(**changed: Any) -> Params:
         "clamp_target": True,
         "initial_alpha": 1.0,
     }
-    return Params(**(values | changed))
+    found = table(PARAMS, 1)
+    for name, value in (values | changed).items():
+        found[name] = value
+    return found[0]
 
 
 def fresh_slots(count: int) -> Table:

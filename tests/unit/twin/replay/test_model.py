@@ -59,11 +59,12 @@ def test_a_queue_without_marks_is_what_arrives_less_what_leaves() -> None:
 
 
 def test_a_step_is_at_most_half_the_interval_between_cuts() -> None:
-    assert model.step_of(PAPER) == model.step_of(VENDOR) == model.STEP_S == 2e-6
-    assert model.step_of(replace(PAPER, cnp_interval_s=1e-6)) == 0.5e-6
-    assert model.step_of(replace(PAPER, cnp_interval_s=1e-9)) == model.LEAST_STEP_S
+    fast = replace(PAPER, cnp_interval_s=1e-6)
+    assert model.step_of([PAPER]) == model.step_of([VENDOR]) == model.STEP_S == 2e-6
+    assert model.step_of([fast]) == model.step_of([PAPER, fast]) == 0.5e-6
+    assert model.step_of([replace(PAPER, cnp_interval_s=1e-9)]) == model.LEAST_STEP_S
     # Ticks fall where they fall inside a step: α and increases may be faster than it.
-    assert model.step_of(replace(PAPER, alpha_timer_s=1e-7, increase_timer_s=1e-6)) == 2e-6
+    assert model.step_of([replace(PAPER, alpha_timer_s=1e-7, increase_timer_s=1e-6)]) == 2e-6
 
 
 @long_uncompiled

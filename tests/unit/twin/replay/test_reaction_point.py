@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.oracles.reaction_point import Sender, rates
 from tests.unit.twin.replay.records import PACKET, fresh_slots, one_queue, parameters
 from twin.replay._flows import arm, increase, keep_time, look_for_mark, pace, tick, unmarked_hazard
-from twin.replay.layout import Params
+from twin.replay.layout import Record
 
 pytestmark = pytest.mark.kernels
 
@@ -30,7 +30,7 @@ class Run:
     c − ``WAY_BACK``. The first one comes at c sharp; the clocks run from there.
     """
 
-    def __init__(self, params: Params, cnp_steps: Iterable[int], n_steps: int, rate: float = LINE) -> None:
+    def __init__(self, params: Record, cnp_steps: Iterable[int], n_steps: int, rate: float = LINE) -> None:
         self.params = params
         self.n_steps = n_steps
         self.cnp_steps = sorted(cnp_steps)

@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,33 @@ def test_senders_go_by_patterns_of_hosts_and_the_last_one_counts() -> None:
 def test_a_mistake_in_senders_is_a_sentence(senders: object, says: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         read(changed(senders=senders))
+    assert says in str(caught.value)
+
+
+def test_classes_of_nics_go_by_patterns_of_hosts() -> None:
+    classes = {"storage": {"hosts": ["c"], "dcqcn": {"g": 0.25}}, "training": {"hosts": ["a*", "b"]}}
+    scenario = read(changed(dcqcn={"rai_gbps": 1}, nic_classes=classes))
+    assert scenario.nic_class == {"a": "training", "b": "training", "c": "storage"}
+    assert scenario.dcqcn_by_class == {"storage": replace(scenario.dcqcn, gain=0.25)}
+    assert scenario.dcqcn_by_host == {"c": scenario.dcqcn_of("c")}
+    assert scenario.dcqcn_of("a") == scenario.dcqcn
+
+
+@pytest.mark.parametrize(
+    ("classes", "says"),
+    [
+        (["storage"], "mine.json nic_classes: received list; it is a JSON object of classes"),
+        ({"disk": {"hosts": ["d*"]}}, "mine.json nic_classes disk hosts d*: received no host; each pattern"),
+        ({"disk": {"host": ["a"]}}, 'nic_classes disk: received {"host": ["a"]}; a class has hosts, and'),
+        ({"disk": {"hosts": "a"}}, 'nic_classes disk hosts: received "a"; a class names its hosts'),
+        ({"disk": {"dcqcn": {}}}, "nic_classes disk hosts: received null; a class names its hosts"),
+        ({"x": {"hosts": ["a"]}, "y": {"hosts": ["*"]}}, "y hosts: received 'a', of x too; a host is of one"),
+        ({"x": {"hosts": ["a"], "dcqcn": {"G": 1}}}, "nic_classes x dcqcn G: received 1; known keys are"),
+    ],
+)
+def test_a_mistake_in_classes_of_nics_is_a_sentence(classes: object, says: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        read(changed(nic_classes=classes))
     assert says in str(caught.value)
 
 

@@ -1,0 +1,24 @@
+"""Classes of hosts, whose NICs may run DCQCN values of their own."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from telemetry.topology import GBPS, Topology
+
+
+def nic_classes(said: Mapping[str, str], topology: Topology) -> Mapping[str, str]:
+    """The class of each host of the topology; empty where all are of one.
+
+    A host that ``said`` gives no class (or "") has the one that most hosts at its NIC's rate are given, by
+    name where equally many are; where none is, its class is that rate, such as ``25G``.
+    """
+    rates = topology.nic_bytes_per_s
+    at_rate: defaultdict[float, Counter[str]] = defaultdict(Counter)
+    for host, rate in rates.items():
+        if name := said.get(host):
+            at_rate[rate][name] += 1
+    usual = {rate: min(found, key=lambda name: (-found[name], name)) for rate, found in at_rate.items()}
+    classes = {host: said.get(host) or usual.get(rate) or f"{rate / GBPS:g}G" for host, rate in rates.items()}
+    return classes if len(set(classes.values())) > 1 else {}
