@@ -2,8 +2,9 @@
 
 Each problem is tuned on one draw of its traffic. Two other draws judge, packet by packet, what ran before,
 the best watermark alone, and all that was changed together. ``python -m bench.co_tuning [PROBLEM ...]``
-prints a row as each is done, ``--sweep [PROBLEM ...]`` what each NIC parameter alone does to goodput. Nothing
-of the search was tuned on these problems.
+prints a row as each is done, ``--sweep [PROBLEM ...]`` what each NIC parameter alone does to goodput,
+``--classes [PROBLEM ...]`` what values of their own for each class of NICs gain over one set for all hosts.
+Nothing of the search was tuned on these problems.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from rich.console import Console
@@ -23,6 +24,7 @@ from bench.figure import Figure
 from bench.rivals.scenarios import Scenario as Bench
 from lab.demo.plan import Phase
 from lab.setup import LeafSpine
+from telemetry.topology import GBPS
 from twin.engine import engine
 from twin.packet.routes import Routes, flow_key
 from twin.prediction import Prediction
@@ -112,6 +114,12 @@ PROBLEMS = (
 )
 
 
+OF_CLASSES = (
+    Problem("25G and 100G, web search", "websearch:0.5", _NIC, _MIXED, _RATES, 0.015),
+    Problem("25G, 100G under 400G, large transfers", _LARGE, _NIC, _FAST, _RATES, 0.015),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A problem's outcome; gains are over what ran before, by packets, on traffic that chose nothing."""
@@ -129,13 +137,46 @@ class Judged:
 
 def judged(problem: Problem, clocks: str, workers: Workers) -> Judged:
     scenario = problem.scenario(TUNED_ON, clocks)
-    settings = SearchSettings()
-    asked = TuningProblem(scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class="elephant")
-    alone = tune(asked, settings, seed=TUNED_ON, workers=workers).improvement.best
+    alone = _alone(scenario, workers)
+    found = _together(scenario, alone, problem.what, workers)
+    before, first = (Settings(mark, scenario.dcqcn) for mark in (INCUMBENT, alone))
+    fresh = [problem.scenario(seed, clocks) for seed in JUDGED_ON]
+    runs = [[_packets(one, before), _packets(one, first), _changed(one, found)] for one in fresh]
+    return Judged(problem, clocks, found, *(_gain(fresh, runs, row) for row in (1, 2)))
+
+
+def judged_by_class(problem: Problem, clocks: str, workers: Workers) -> tuple[CoTuning, Gain, Gain]:
+    """What is found by class, the gain of what is found for all hosts alike, and that of the former, over
+    what ran before. A class is the rate of a NIC.
+    """
+
+    def classed(scenario: Scenario) -> Scenario:
+        nics = (port for port in scenario.ports if port.port is None)
+        return replace(scenario, nic_class={nic.node: f"{nic.rate_bytes_per_s / GBPS:g}G" for nic in nics})
+
+    scenario = problem.scenario(TUNED_ON, clocks)
+    alone = _alone(scenario, workers)
+    alike = _together(scenario, alone, problem.what, workers)
+    by_class = _together(classed(scenario), alone, problem.what, workers)
+    fresh = [classed(problem.scenario(seed, clocks)) for seed in JUDGED_ON]
+    before = Settings(INCUMBENT, scenario.dcqcn)
+    runs = [[_packets(one, before), _changed(one, alike), _changed(one, by_class)] for one in fresh]
+    return by_class, _gain(fresh, runs, 1), _gain(fresh, runs, 2)
+
+
+def _asked(scenario: Scenario) -> TuningProblem:
+    return TuningProblem(scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class="elephant")
+
+
+def _alone(scenario: Scenario, workers: Workers) -> Watermark:
+    return tune(_asked(scenario), SearchSettings(), seed=TUNED_ON, workers=workers).improvement.best
+
+
+def _together(scenario: Scenario, alone: Watermark, what: tuple[What, ...], workers: Workers) -> CoTuning:
     with shipped([scenario]) as files:
         found = co_tune(
-            asked,
-            replace(settings, what=problem.what),
+            _asked(scenario),
+            SearchSettings(what=what),
             alone,
             [(scenario, files[0])],
             [],
@@ -144,19 +185,18 @@ def judged(problem: Problem, clocks: str, workers: Workers) -> Judged:
             progress=lambda *_: None,
         )
     assert found is not None
-    before, first, then = (
-        Settings(INCUMBENT, scenario.dcqcn),
-        Settings(alone, scenario.dcqcn),
-        Settings(found.watermark, found.senders, found.by_role),
-    )
-    fresh = [problem.scenario(seed, clocks) for seed in JUDGED_ON]
-    runs = [[_packets(one, setting) for setting in (before, first, then)] for one in fresh]
-    return Judged(problem, clocks, found, *(_gain(fresh, runs, row) for row in (1, 2)))
+    return found
 
 
 def _packets(scenario: Scenario, settings: Settings) -> Prediction:
     on = replace(scenario, dcqcn=settings.senders)
     return engine("packet").predict(on, [settings.marks], seed=1)[0]
+
+
+def _changed(scenario: Scenario, found: CoTuning) -> Prediction:
+    own = {one.nic_class: one.then for one in found.by_class}
+    settings = Settings(found.watermark, found.senders, found.by_role)
+    return _packets(replace(scenario, dcqcn_by_class=own), settings)
 
 
 def _gain(scenarios: Iterable[Scenario], runs: list[list[Prediction]], row: int) -> Gain:
@@ -209,6 +249,22 @@ def sweep(names: Iterable[str]) -> None:
     Console(width=160).print(table)
 
 
+def classes(names: Iterable[str]) -> None:
+    wanted = set(names)
+    table = markdown("problem", "clocks", "one set for all", "by class", "more", "changes by class")
+    with closing(make_workers(os.cpu_count() or 1)) as workers:
+        for problem, clocks in product(OF_CLASSES, ("paper", "vendor")):
+            if wanted and problem.name not in wanted:
+                continue
+            found, alike, own = judged_by_class(problem, clocks, workers)
+            gains = (gain_text(gain.value, gain.error) for gain in (alike, own, own.less(alike)))
+            changes = ", ".join(change_of(part) for part in found.changes if part.kind != "watermark")
+            row = problem.name, clocks, *gains, changes + ("" if found.recommended else " (not recommended)")
+            table.add_row(*row)
+            sys.stderr.write(" | ".join(row) + "\n")
+    Console(width=220).print(table)
+
+
 def main(names: list[str]) -> None:
     table = markdown("problem", "clocks", "set", "watermark alone", "together", "more", "changes")
     with closing(make_workers(os.cpu_count() or 1)) as workers:
@@ -230,5 +286,6 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    sweep(asked[1:]) if asked[:1] == ["--sweep"] else main(asked)
+    modes = {"--sweep": sweep, "--classes": classes}
+    first, *others = sys.argv[1:] or [""]
+    modes[first](others) if first in modes else main(sys.argv[1:])
