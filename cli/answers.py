@@ -103,11 +103,13 @@ class CoTuningAnswer(msgspec.Struct, frozen=True):
     connectx: dict[str, int]
     recommended: bool = False
     by_role: list[RoleMarkAnswer] = []
+    connectx_by_class: dict[str, dict[str, int]] = {}
 
     @property
     def beside(self) -> list[str]:
         """What it changes beside one watermark for all ports, as parts of an approval."""
-        return [part for part, changes in (("nic", self.connectx), ("roles", self.by_role)) if changes]
+        nics = self.connectx or any(self.connectx_by_class.values())
+        return [part for part, changes in (("nic", nics), ("roles", self.by_role)) if changes]
 
 
 class PortLoadAnswer(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -176,11 +176,20 @@ def co_tuning_tables(found: CoTuned, now: Predicted) -> Iterator[RenderableType]
         yield unwrapped(table)
     if found.connectx:
         yield Text(f"On ConnectX: {values_text(found.connectx)}.")
+    yield from map(Text, class_sentences(found.connectx_by_class))
     table = headed_table("Each value alone, over its range", "", "now", "best", "gain", "worst")
     for value in found.sensitivities:
         cells = (setting_text(value.before, value.unit), setting_text(value.best, value.unit))
         table.add_row(value.name, *cells, _shown(value.gain, _gain), _shown(value.worst, _gain))
     yield unwrapped(table)
+
+
+def class_sentences(by_class: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What NICs of each class of hosts get, where that is something else than others do."""
+    return [
+        f"On NICs of {name}: {values_text(values) if values else 'nothing'}."
+        for name, values in by_class.items()
+    ]
 
 
 def _gain(value: float) -> str:

@@ -43,6 +43,7 @@ from cli.output import (
 )
 from cli.prediction_tables import (
     candidates_table,
+    class_sentences,
     co_tuning_tables,
     comparison_table,
     path_sentences,
@@ -209,6 +210,7 @@ def approve(url: str, which: str, *, nics: bool, roles: bool, yes: bool, wait: b
             shown["together"] = {
                 "watermark": _mark(joint.watermark),
                 "connectx": joint.connectx,
+                "connectx_by_class": joint.connectx_by_class,
                 "by_role": {one.role: _mark(one) for one in joint.by_role},
             }
         decided = service.post(f"/v1/recommendations/{quote(found.id, safe='')}/approve", shown)
@@ -302,7 +304,10 @@ def _show_change(
         screen.print(Text(_worth(found)))
     else:
         if joint.connectx:
-            screen.print(Text(f"On the NICs of every host: {values_text(joint.connectx)}.", "bold"))
+            hosts = "all other hosts" if joint.connectx_by_class else "every host"
+            screen.print(Text(f"On the NICs of {hosts}: {values_text(joint.connectx)}.", "bold"))
+        for sentence in class_sentences(joint.connectx_by_class):
+            screen.print(Text(sentence, "bold"))
         for one in joint.by_role:
             screen.print(Text(f"On ports of role {one.role}: {watermark_text(one)}.", "bold"))
         screen.print(Text(joint.sentence))

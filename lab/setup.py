@@ -134,6 +134,11 @@ def lab_plan(options: LabOptions) -> tuple[Topology, FabricPlan]:
     return topology, FabricPlan(
         ports=topology.ports,
         dcqcn=facts.dcqcn,
+        dcqcn_by_host={
+            host: facts.dcqcn_by_class[name]
+            for host, name in facts.nic_class.items()
+            if name in facts.dcqcn_by_class
+        },
         mtu_payload_bytes=facts.mtu_payload_bytes or FabricPlan.mtu_payload_bytes,
         wire_overhead_bytes=facts.wire_overhead_bytes,
         buffer_bytes=facts.buffer_bytes,

@@ -137,6 +137,7 @@ class Service:
             writable=settings.push.enabled and settings.push.nics,
             steps_at_once=settings.rollout.nic_at_once,
             on_reading=lambda reading: self.rollouts.was_read(reading),
+            declared=lambda: self.window.declared,
         )
         self.cabling = Cabling(
             devices,

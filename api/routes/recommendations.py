@@ -157,7 +157,8 @@ async def approve(
     together = None if seen is None else (seen.watermark.watermark(), seen.connectx)
     roles = None if seen is None or seen.by_role is None else seen.by_role.items()
     by_role = None if roles is None else {role: mark.watermark() for role, mark in roles}
-    expected = Expected(incumbent, if_match, together, by_role)
+    by_class = {} if seen is None else seen.connectx_by_class
+    expected = Expected(incumbent, if_match, together, by_role, by_class)
     beside = NOTHING if body is None else body.beside
     async with service.audit.change(caller, "approve", recommendation_id) as change:
         named = service.validity.resolve(recommendation_id, expected)

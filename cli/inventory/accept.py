@@ -42,9 +42,10 @@ from settings.inventory import Inventory
 from settings.version import ecntwin_version
 from switches.base import Reading
 from switches.registry import AdapterRegistry
-from telemetry.topology import GBPS
+from telemetry.topology import GBPS, Topology
 from twin.packet.plan import FabricPlan
 from twin.search.round import Progress
+from twin.senders.classes import nic_classes
 from twin.units import duration_text, percent_text
 from twin.watermark import Watermark
 
@@ -74,7 +75,7 @@ def accept(options: LabOptions, how: Runs, criteria: Criteria, *, as_json: bool)
     topology, plan = lab_plan(options)
     notes: tuple[str, ...] = ()
     if how.inventory is not None:
-        plan, watermarks, notes = _read(how, plan, default_dcqcn=options.dcqcn is None)
+        plan, watermarks, notes = _read(how, topology, plan, default_dcqcn=options.dcqcn is None)
     else:
         watermarks = dict.fromkeys(plan.switch_ports, _given(how.watermark or ""))
     judge = Judge(topology, plan, watermarks, criteria)
@@ -131,7 +132,7 @@ def _given(watermark: str) -> Watermark:
 
 
 def _read(
-    how: Runs, plan: FabricPlan, *, default_dcqcn: bool
+    how: Runs, topology: Topology, plan: FabricPlan, *, default_dcqcn: bool
 ) -> tuple[FabricPlan, Mapping[int, Watermark], tuple[str, ...]]:
     """The plan with what NICs run, the watermark of each switch port, and notes; raises ``SwitchError``."""
     assert how.inventory is not None
@@ -155,9 +156,13 @@ def _read(
         assert answer.reading is not None
         readings[name] = answer.reading
     known = {name: answer.reading for name, answer in hosts.items() if answer.reading is not None}
-    senders = senders_of(list(hosts), known, plan.dcqcn, said=not default_dcqcn)
+    said = {name: host.nic_class for name, host in inventory.hosts().items()}
+    classes = nic_classes(said, topology)
+    senders = senders_of(list(hosts), known, plan.dcqcn, said=not default_dcqcn, classes=classes)
     if default_dcqcn:
-        plan = replace(plan, dcqcn=senders.params)
+        own = {host: senders.of_class(classes.get(host, "")) for host in plan.hosts}
+        by_host = {host: params for host, params in own.items() if params != senders.params}
+        plan = replace(plan, dcqcn=senders.params, dcqcn_by_host=by_host)
     return plan, {port: _running(plan, port, readings) for port in plan.switch_ports}, senders.notes
 
 

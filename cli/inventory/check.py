@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -450,20 +450,24 @@ def _show_nics(document: HostsReadDocument) -> None:
 
 
 def _nics_table(document: HostsReadDocument, *, wide: bool) -> Table:
-    before, after = (("class", "reacts on"), ("last read",)) if wide else ((), ())
-    table = headed_table(None, "host", "NICs", *before, *_SHOWN, *after, left=2 + len(before))
+    classes = wide or len({host.nic_class for host in document.hosts}) > 1
+    before = (*(("class",) if classes else ()), *(("reacts on",) if wide else ()))
+    table = headed_table(
+        None, "host", "NICs", *before, *_SHOWN, *(("last read",) if wide else ()), left=2 + len(before)
+    )
     usual = _usual(document)
     for host in document.hosts:
         name, nic_class = Text(host.name, "bold"), host.nic_class or NONE
         read_at = clock_text(host.read_at) if host.read_at else NONE
         if not host.nics:
-            table.add_row(name, Text("no answer", "red"), *((nic_class,) if wide else ()))
+            table.add_row(name, Text("no answer", "red"), *((nic_class,) if classes else ()))
         for names, nic in _alike(host):
             table.add_row(
                 name,
                 list_text(names, _NAMED),
-                *((nic_class, _priorities(nic.reacts)) if wide else ()),
-                *(_value(nic, name, usual) for name in _SHOWN.values()),
+                *((nic_class,) if classes else ()),
+                *((_priorities(nic.reacts),) if wide else ()),
+                *(_value(nic, name, usual[host.nic_class]) for name in _SHOWN.values()),
                 *((read_at,) if wide else ()),
             )
     return table
@@ -479,14 +483,17 @@ def _alike(host: HostDocument) -> Iterator[tuple[list[str], NicDocument]]:
         yield [nic.name for nic in alike], alike[0]
 
 
-def _usual(document: HostsReadDocument) -> dict[str, int]:
-    """What most NICs have of each parameter."""
-    nics = [nic for one in document.hosts for nic in one.nics]
-    found: dict[str, int] = {}
-    for name in {name for nic in nics for name in nic.values}:
-        counted = Counter(nic.values[name] for nic in nics if name in nic.values)
-        found[name] = counted.most_common(1)[0][0]
-    return found
+def _usual(document: HostsReadDocument) -> dict[str, dict[str, int]]:
+    """What most NICs of each class have of each parameter."""
+    counted: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+    for host in document.hosts:
+        for nic in host.nics:
+            for name, value in nic.values.items():
+                counted[host.nic_class][name][value] += 1
+    return {
+        nic_class: {name: values.most_common(1)[0][0] for name, values in of_class.items()}
+        for nic_class, of_class in counted.items()
+    }
 
 
 def _value(nic: NicDocument, name: str, usual: dict[str, int]) -> str | Text:
@@ -511,11 +518,13 @@ def _nic_lines(document: HostsReadDocument) -> Iterator[Text]:
         note for one in document.hosts for nic in one.nics if nic.dcqcn is None for note in nic.notes
     ]
     yield from map(Text, dict.fromkeys(unmodelled))
-    usual = _usual(document)
+    of_class = _usual(document)
+    most = "most" if len(of_class) < 2 else "most of its class"
     for host in document.hosts:
         for nic in host.nics:
+            usual = of_class[host.nic_class]
             found = [
-                f"{name} {value} (most {value_text(name, usual[name])})"
+                f"{name} {value} ({most} {value_text(name, usual[name])})"
                 for name, value in nic.values.items()
                 if value != usual[name]
             ]

@@ -162,6 +162,8 @@ def before_and_after(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if "nic" in entry.sets and entry.together is not None:
         after["nics"] = dict(entry.together.connectx)
+        if own := entry.together.connectx_by_class:
+            after["nics_by_class"] = {name: dict(values) for name, values in own.items()}
     if "roles" in entry.sets and entry.together is not None:
         after["by_role"] = {role: asdict(mark) for role, mark in entry.together.by_role.items()}
     return {"watermark": asdict(entry.incumbent)}, after

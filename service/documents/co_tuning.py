@@ -12,11 +12,18 @@ from service.documents.predictions import RoleWatermarkDocument, WatermarkDocume
 from twin.search.recommendation import CoTuning
 
 
+def values_by_class(found: CoTuning) -> dict[str, dict[str, int]]:
+    """What NICs of a class get, where that is something else than others do."""
+    usual = values_changed(found.senders_now, found.senders)
+    own = ((one.nic_class, dict(values_changed(one.now, one.then))) for one in found.by_class)
+    return {name: values for name, values in own if values != usual}
+
+
 class SettingChangeDocument(Document):
     """One part of a joint change."""
 
     name: str
-    """Such as `watermark`, `cut interval`, or `Kmin leaf-up-400G`."""
+    """Such as `watermark`, `cut interval`, `cut interval of storage`, or `Kmin leaf-up-400G`."""
     kind: str
     """What allows it in `tuning.what`: `watermark`, `roles` or `nic`."""
     unit: str
@@ -41,7 +48,7 @@ class SensitivityDocument(Document):
     best: Figure
     """The best of the values tried; null for off."""
     gain: Figure
-    """What that gains over the watermark alone."""
+    """What that gains over the watermark alone; of one class, over the best found for all hosts alike."""
     worst: Figure
     """What the worst of the values tried gains."""
 
@@ -60,7 +67,11 @@ class CoTuningDocument(Document):
     by_role: list[RoleWatermarkDocument] = Field(default_factory=list)
     """Roles whose ports get another watermark; empty where all get the same."""
     connectx: dict[str, int] = Field(default_factory=dict)
-    """The DCQCN values to set on NVIDIA ConnectX for it, by the driver's names; empty where NICs stay."""
+    """The DCQCN values to set on NVIDIA ConnectX for it, by the driver's names, on all hosts but those of
+    `connectx_by_class`; empty where NICs stay.
+    """
+    connectx_by_class: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """Classes of hosts whose NICs get other values than `connectx`; an empty object: they stay."""
     gain: Figure
     """Predicted gain of all of it."""
     gain_error: Figure
@@ -93,6 +104,7 @@ class CoTuningDocument(Document):
             watermark=WatermarkDocument.of(found.watermark),
             by_role=role_watermarks(found.by_role),
             connectx=dict(values_changed(found.senders_now, found.senders)),
+            connectx_by_class=values_by_class(found),
             changes=[SettingChangeDocument.from_attributes(one) for one in found.changes],
             sensitivities=[SensitivityDocument.from_attributes(one) for one in found.sensitivities],
             watermark_first=None if found.watermark_first is None else found.watermark_first.gain,

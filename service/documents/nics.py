@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pydantic import Field
+
 from nics.base import NicReading, Reading
 from nics.host import Host
 from service.documents.base import Document, Time, timestamp
@@ -61,6 +63,10 @@ class HostDocument(Document):
     """Name in the inventory."""
     nic_class: str
     """Its class in the inventory; empty where it has none."""
+    dcqcn_class: str = ""
+    """The class whose DCQCN values may be its own: of the inventory, or else its NIC's rate, such as `25G`;
+    empty where all hosts are of one.
+    """
     platform: str
     """The platform of its NICs."""
     address: str
@@ -75,10 +81,13 @@ class HostDocument(Document):
     """Its NICs, as last read."""
 
     @classmethod
-    def of(cls, host: Host, reading: Reading | None, failure: SwitchError | None) -> Self:
+    def of(
+        cls, host: Host, reading: Reading | None, failure: SwitchError | None, dcqcn_class: str = ""
+    ) -> Self:
         return cls(
             name=host.name,
             nic_class=host.nic_class,
+            dcqcn_class=dcqcn_class,
             platform=host.platform,
             address=host.address,
             reachable=failure is None,
@@ -95,8 +104,10 @@ class SendersDocument(Document):
     """Where that comes from: `nics`, or `settings` where too few NICs were read."""
     dcqcn: dict[str, Any]
     """The parameters, by the keys of a scenario's `dcqcn`."""
+    by_class: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """The same of classes of hosts that run something else."""
     differing: int
-    """How many NICs run something else than most."""
+    """How many NICs run something else than most of their class."""
     differ: str | None
     """How NICs differ from each other; null where they do not."""
     contradict: str | None
@@ -106,7 +117,12 @@ class SendersDocument(Document):
 
     @classmethod
     def of(cls, senders: Senders) -> Self:
-        return cls.from_attributes(senders, dcqcn=_dcqcn(senders.params), notes=list(senders.notes))
+        return cls.from_attributes(
+            senders,
+            dcqcn=dcqcn_to_json(senders.params),
+            by_class={name: dcqcn_to_json(params) for name, params in senders.by_class.items()},
+            notes=list(senders.notes),
+        )
 
 
 class NicsDocument(Document):
@@ -119,10 +135,14 @@ class NicsDocument(Document):
 
     @classmethod
     def of(cls, nics: NicPolling) -> Self:
+        classes = nics.classes
         known = ((host, nics.known(name)) for name, host in nics.hosts.items())
         return cls(
             senders=SendersDocument.of(nics.senders),
-            hosts=[HostDocument.of(host, one.reading, one.failure) for host, one in known],
+            hosts=[
+                HostDocument.of(host, one.reading, one.failure, classes.get(host.name, ""))
+                for host, one in known
+            ],
         )
 
 

@@ -71,6 +71,8 @@ class TogetherInput(RequestBody):
     """The watermark."""
     connectx: dict[str, int] = Field(default_factory=dict)
     """The values, by the driver's names."""
+    connectx_by_class: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """The values of classes of hosts that get others."""
     by_role: dict[str, WatermarkInput] | None = None
     """The watermarks of roles that have another; null: not told."""
 
@@ -82,8 +84,8 @@ class ApproveInput(RequestBody):
     """What it is to replace: approving is refused where that is another; null: not told."""
     parts: list[Literal["watermark", "nic", "roles"]] = Field(default=["watermark"], min_length=1)
     """What to set: `watermark` alone, or the watermark of `co_tuning` with all else that it changes: `nic`,
-    the values of `co_tuning.connectx` on every host, and `roles`, the watermarks of `co_tuning.by_role` on
-    ports of these roles.
+    the values of `co_tuning.connectx` and `connectx_by_class` on every host, and `roles`, the watermarks of
+    `co_tuning.by_role` on ports of these roles.
     """
     together: TogetherInput | None = None
     """What is to be set with `nic` and `roles`: approving is refused where the newest round found other

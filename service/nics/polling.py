@@ -20,6 +20,8 @@ from service.nics.senders import Senders, senders_of
 from service.tuning.round import Ask
 from settings.sections import NicPollSettings
 from switches.errors import InventoryError, SwitchError
+from telemetry.topology import Topology
+from twin.senders.classes import nic_classes
 from twin.senders.dcqcn import DcqcnParams
 
 _log = logging.getLogger("ecntwin.nics")
@@ -46,7 +48,8 @@ class NicPolling:
     loop; ``known`` and ``senders`` also from other threads.
 
     ``clock_s`` is monotonic seconds; ``configured`` is what the settings say of senders, ``said`` that they
-    do. NICs are set where ``writable``. ``on_reading`` sees every reading.
+    do. ``declared`` is the topology that an operator gave: hosts without a class are told apart by its rates.
+    NICs are set where ``writable``. ``on_reading`` sees every reading.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class NicPolling:
         writable: bool = False,
         steps_at_once: int = 1,
         on_reading: Callable[[Reading], None] = lambda reading: None,
+        declared: Callable[[], Topology | None] = lambda: None,
     ) -> None:
         self.hosts = hosts
         self._made = made
@@ -72,6 +76,8 @@ class NicPolling:
         self._clock_s = clock_s
         self._writable = writable
         self._on_reading = on_reading
+        self._declared = declared
+        self._classes: tuple[Topology | None, Mapping[str, str]] | None = None
         self._locks = {name: asyncio.Lock() for name in made.adapters}
         self._known = {name: LastNics(failure=made.problems.get(name)) for name in hosts}
         self._read_s: dict[str, float] = {}
@@ -94,10 +100,21 @@ class NicPolling:
     def asked(self, ask: Ask) -> Ask:
         """The parameters of a round, with what the NICs run as the senders."""
         senders = self.senders
-        fabric = replace(ask.fabric, dcqcn=senders.params)
+        fabric = replace(
+            ask.fabric, dcqcn=senders.params, nic_class=self.classes, dcqcn_by_class=senders.by_class
+        )
         deaf = self.ignoring
         notes = (*senders.notes, *([f"{deaf}; the twin takes them to run DCQCN."] if deaf else []))
         return replace(ask, fabric=fabric, notes=(*ask.notes, *notes))
+
+    @property
+    def classes(self) -> Mapping[str, str]:
+        """The class of each host (``nic_classes``); empty where all are of one."""
+        topology = self._declared()
+        if self._classes is None or self._classes[0] is not topology:
+            said = {name: host.nic_class for name, host in self.hosts.items()}
+            self._classes = topology, nic_classes(said, topology)
+        return self._classes[1]
 
     def start(self) -> None:
         if self.polls:
@@ -238,12 +255,17 @@ class NicPolling:
 
     def _decide(self) -> None:
         readings = {name: one.reading for name, one in self._known.items() if one.reading is not None}
-        before, now = self.senders, senders_of(self.hosts, readings, self._configured, said=self._said)
-        self.senders = now
+        before = self.senders
+        now = self.senders = senders_of(
+            self.hosts, readings, self._configured, said=self._said, classes=self.classes
+        )
         self._metrics.differing.set(now.differing)
         self._metrics.contradicts.set(now.contradict is not None)
         if before.params != now.params:
             _log.info("the twin takes senders to run what the %s say: %s", now.source, now.params)
+        for name in sorted(before.by_class.keys() | now.by_class.keys()):
+            if before.of_class(name) != now.of_class(name):
+                _log.info("the twin takes NICs of class %s to run: %s", name, now.of_class(name))
 
     def _count(self, host: str, before: Reading | None, after: Reading | None) -> None:
         if before is None or after is None:

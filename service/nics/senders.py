@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from nics.base import NicReading, Reading, usual
@@ -12,14 +14,15 @@ from service.documents.base import list_text
 from twin.senders.dcqcn import DcqcnParams
 
 _NAMED = 3
+NO_CLASSES: Mapping[str, str] = MappingProxyType({})
 ENOUGH = 0.5
 """The share of hosts that must have been read for their NICs to stand for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """``params`` is what the twin takes every sender to run, from ``source``; ``notes`` say what that leaves
-    out. ``differing`` NICs run something else than most.
+    """``params`` is what the twin takes every sender to run, from ``source``, but for those of ``by_class``;
+    ``notes`` say what that leaves out. ``differing`` NICs run something else than most of their class.
 
     ``differ`` is a sentence where NICs differ from each other, ``contradict`` where from the settings.
     """
@@ -30,12 +33,31 @@ class Senders:
     differing: int = 0
     differ: str | None = None
     contradict: str | None = None
+    by_class: Mapping[str, DcqcnParams] = field(default_factory=dict)
+
+    def of_class(self, name: str) -> DcqcnParams:
+        return self.by_class.get(name, self.params)
+
+    def unlike(self, params: DcqcnParams, by_class: Mapping[str, DcqcnParams]) -> tuple[str, str] | None:
+        """Whose NICs run something else than these, such as `` of storage``, and how; None: none do."""
+        if found := differing(params, self.params):
+            return "", "; ".join(found)
+        for name in sorted(by_class.keys() | self.by_class.keys()):
+            if found := differing(by_class.get(name, params), self.of_class(name)):
+                return f" of {name}", "; ".join(found)
+        return None
 
 
 def senders_of(
-    hosts: Collection[str], readings: Mapping[str, Reading], configured: DcqcnParams, *, said: bool
+    hosts: Collection[str],
+    readings: Mapping[str, Reading],
+    configured: DcqcnParams,
+    *,
+    said: bool,
+    classes: Mapping[str, str] = NO_CLASSES,
 ) -> Senders:
-    """From the last reading of each host, of those that were ever read.
+    """From the last reading of each host, of those that were ever read; ``classes`` of hosts by name, none
+    where all are alike.
 
     What most NICs run goes before ``configured``; ``said``: the settings state that, and it is no default.
     """
@@ -47,13 +69,20 @@ def senders_of(
         which = f"only {read} of {len(hosts)} hosts" if read else "no host"
         note = f"DCQCN of the NICs is known of {which}; the twin takes senders to run what the settings say."
         return Senders(configured, notes=(note,))
+    notes = []
+    by_class, unknown = _by_class(hosts, readings, params, classes)
+    runs = {host: by_class.get(classes.get(host, ""), params) for host in readings}
     others = [
         (host, nic)
         for host, one in readings.items()
         for nic in one.nics
-        if nic.params is not None and nic.params != params
+        if nic.params is not None and nic.params != runs[host]
     ]
-    notes = []
+    if unknown:
+        notes.append(
+            f"DCQCN of the NICs of class {list_text(unknown, _NAMED)} is known of too few; the twin takes "
+            "them to run what most others do."
+        )
     if read < len(hosts):
         notes.append(
             f"DCQCN of the NICs of {len(hosts) - read} of {len(hosts)} hosts is not known; the twin takes "
@@ -61,30 +90,57 @@ def senders_of(
         )
     differ = None
     if others:
-        differ = _differ(others, params, known)
-        notes.append(f"{differ}; the twin takes all to run what most do.")
+        most = "most of their class" if classes else "most"
+        differ = _differ(others, runs, known, most)
+        notes.append(f"{differ}; the twin takes all to run what {most} do.")
     deaf = [(host, nic) for host, one in readings.items() for nic in one.nics if nic.reacts == ()]
     if deaf:
         off = f"{_names(deaf)} slow down on no priority: DCQCN is off there"
         differ = off if differ is None else f"{differ}. {off}"
         notes.append(f"{off}; the twin takes it to be on.")
-    of_usual = (nic for one in readings.values() for nic in one.nics if nic.params == params)
+    of_usual = (nic for host, one in readings.items() for nic in one.nics if nic.params == runs[host])
     notes.extend(sorted({note for nic in of_usual for note in nic.notes}))
     contradict = None
-    if said and (found := differing(params, configured)):
+    every = {"NICs": params} | {f"NICs of {name}": own for name, own in by_class.items()}
+    unlike = [(which, found) for which, own in every.items() if (found := differing(own, configured))]
+    if said and unlike:
+        which, found = unlike[0]
         contradict = (
-            f"NICs run other DCQCN parameters than the settings say ({'; '.join(found)}); the twin takes the "
-            "NICs'"
+            f"{which} run other DCQCN parameters than the settings say ({'; '.join(found)}); the twin takes "
+            "the NICs'"
         )
         notes.append(f"{contradict}.")
-    return Senders(params, "nics", tuple(notes), len(others), differ, contradict)
+    return Senders(params, "nics", tuple(notes), len(others), differ, contradict, by_class)
 
 
-def _differ(others: list[tuple[str, NicReading]], params: DcqcnParams, known: int) -> str:
-    _, first = others[0]
+def _by_class(
+    hosts: Collection[str], readings: Mapping[str, Reading], params: DcqcnParams, classes: Mapping[str, str]
+) -> tuple[dict[str, DcqcnParams], list[str]]:
+    """Classes whose NICs mostly run something else than ``params``, and those of which too few were read."""
+    of_class: defaultdict[str, list[str]] = defaultdict(list)
+    for host in hosts:
+        if host in classes:
+            of_class[classes[host]].append(host)
+    by_class: dict[str, DcqcnParams] = {}
+    unknown = []
+    for name, named in sorted(of_class.items()):
+        read = [readings[host] for host in named if host in readings]
+        own, _ = usual(read)
+        known = sum(any(nic.params is not None for nic in one.nics) for one in read)
+        if own is None or known < ENOUGH * len(named):
+            unknown.append(name)
+        elif own != params:
+            by_class[name] = own
+    return by_class, unknown
+
+
+def _differ(
+    others: list[tuple[str, NicReading]], runs: Mapping[str, DcqcnParams], known: int, most: str
+) -> str:
+    host, first = others[0]
     assert first.params is not None
-    how = "; ".join(differing(first.params, params)[:_NAMED])
-    return f"{len(others)} of {known} NICs run other DCQCN parameters than most: {_names(others)} ({how})"
+    how = "; ".join(differing(first.params, runs[host])[:_NAMED])
+    return f"{len(others)} of {known} NICs run other DCQCN parameters than {most}: {_names(others)} ({how})"
 
 
 def _names(nics: list[tuple[str, NicReading]]) -> str:

@@ -95,7 +95,8 @@ class Entry:
     which is that of most.
 
     ``together`` is the joint change with NICs (None: its round looked for none), ``senders`` what senders
-    were taken to run (None: from before that was kept).
+    were taken to run (None: from before that was kept), ``senders_by_class`` classes of hosts that were
+    taken to run something else.
 
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
@@ -119,6 +120,7 @@ class Entry:
     ran: Mapping[str, Watermark] = field(default_factory=dict)
     together: Together | None = None
     senders: DcqcnParams | None = None
+    senders_by_class: Mapping[str, DcqcnParams] = field(default_factory=dict)
     # The text of a row's ``standing``, in this order.
     status: Decision
     support: Support | None = None  # None: from before this was kept
@@ -175,6 +177,11 @@ class Entry:
             },
             together=together,
             senders=result.scenario.dcqcn,
+            senders_by_class={
+                name: params
+                for name, params in result.scenario.dcqcn_by_class.items()
+                if params != result.scenario.dcqcn
+            },
             status="pending" if to_decide(answer, hosts=hosts) else "kept",
             staged=cleared.staged,
             holds=cleared.holds,

@@ -33,7 +33,17 @@ PRUNE_EVERY = 50
 MOST_WAITING = 100
 
 _ENTRY = TypeAdapter(Entry)  # unknown keys are ignored, so that rows of other versions stay readable
-_DOCUMENT = {"said", "switches", "leaves", "window_s", "before", "ran", "together", "senders"}
+_DOCUMENT = {
+    "said",
+    "switches",
+    "leaves",
+    "window_s",
+    "before",
+    "ran",
+    "together",
+    "senders",
+    "senders_by_class",
+}
 _STANDING = {
     *("status", "support", "staged", "holds", "decided_by", "decided_ns", "caution", "rollout", "pushed"),
     *("expired", "expired_ns", "sets"),

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-from nics.parameters import Values, differing, values_changed
+from nics.parameters import Values, values_changed
 from rollout.plan import RoleTarget, host_stages_of
 from service.documents.base import list_text
+from service.documents.co_tuning import values_by_class
 from service.fleet import Fleet
 from service.nics.polling import NicPolling
 from settings.model import RolloutSettings
@@ -35,7 +36,8 @@ NOTHING: Beside = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """A round's joint change. ``connectx`` are the values that NICs get, ``senders`` what they ran.
+    """A round's joint change. ``connectx`` are the values that NICs get, ``senders`` what they ran;
+    ``connectx_by_class`` and ``senders_by_class`` are of classes of hosts where that is something else.
     ``by_role`` are roles whose ports get another watermark than most. ``nics_first``: on the way there, NICs
     without the watermark are predicted to gain more than the watermark without them.
 
@@ -53,6 +55,8 @@ class Together:
     queue_ratio: float | None
     queue_ratio_between: float | None
     by_role: Mapping[str, Watermark] = field(default_factory=dict)
+    connectx_by_class: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    senders_by_class: Mapping[str, DcqcnParams] = field(default_factory=dict)
 
     @classmethod
     def of(cls, found: CoTuning) -> Self:
@@ -70,12 +74,21 @@ class Together:
             queue_ratio=found.queue_ratio,
             queue_ratio_between=found.queue_ratio if between is None else between.queue_ratio,
             by_role=dict(found.by_role),
+            connectx_by_class=values_by_class(found),
+            senders_by_class={
+                one.nic_class: one.now for one in found.by_class if one.now != found.senders_now
+            },
         )
+
+    def values_of(self, nic_class: str) -> Values:
+        """What NICs of hosts of that class get; nothing where they stay."""
+        return self.connectx_by_class.get(nic_class, self.connectx)
 
     @property
     def beside(self) -> Beside:
         """What it changes beside one watermark for all ports."""
-        kinds: dict[Kind, bool] = {"nic": bool(self.connectx), "roles": bool(self.by_role)}
+        nics = bool(self.connectx) or any(self.connectx_by_class.values())
+        kinds: dict[Kind, bool] = {"nic": nics, "roles": bool(self.by_role)}
         return frozenset(kind for kind, changes in kinds.items() if changes)
 
     def targets(self, topology: Topology) -> Mapping[str, Mapping[str, RoleTarget]]:
@@ -98,18 +111,14 @@ class Together:
 class Part:
     """What an approval sets beside one watermark for all ports: ``by_role`` are the targets of the switches
     where roles differ, ``hosts`` the stages of the hosts whose NICs are set, ``written`` those of them that
-    are devices.
+    are devices, ``nics`` what the NICs of each get.
     """
 
     change: Together
     by_role: Mapping[str, Mapping[str, RoleTarget]] = field(default_factory=dict)
     hosts: tuple[tuple[str, ...], ...] = ()
     written: tuple[str, ...] = ()
-
-    @property
-    def nics(self) -> Mapping[str, Values]:
-        """What the NICs of each host get."""
-        return {name: self.change.connectx for names in self.hosts for name in names}
+    nics: Mapping[str, Values] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +173,21 @@ class JointChanges:
             return refusal
         return self._with_hosts(Part(change=change, by_role=targets), hosts)
 
-    def _with_hosts(self, part: Part, names: Sequence[str]) -> Part:
-        """With all hosts of the inventory but for those that have no NIC to set."""
-        hosts = {name: self.nics.hosts[name].nic_class for name in names}
+    def _with_hosts(self, part: Part, names: Sequence[str]) -> Part | Refusal:
+        """With all hosts of the inventory but for those that have no NIC to set, or whose class stays."""
+        classes = self.nics.classes
+        every = ((name, part.change.values_of(classes.get(name, ""))) for name in names)
+        nics = {name: values for name, values in every if values}
+        if not nics:
+            rule = "no host of the inventory is of a class whose NICs are to change"
+            return Refusal(rule, "approve the watermark alone")
+        hosts = {name: classes.get(name, self.nics.hosts[name].nic_class) for name in nics}
         unsure = [name for name in hosts if self.nics.known(name).reading is None or self._failing(name)]
         stages = host_stages_of(
             hosts, unsure=unsure, canary=self.settings.nic_canary, batch_size=self.settings.nic_batch_size
         )
         written = tuple(name for names in stages for name in names if self.nics.writes(name))
-        return replace(part, hosts=stages, written=written)
+        return replace(part, hosts=stages, written=written, nics=nics)
 
     def _of_change(self, change: Together | None) -> Refusal | None:
         """Why a change sets no NICs, whatever hosts and switches run."""
@@ -180,7 +195,7 @@ class JointChanges:
             return Refusal("its round did not look for a change of NICs", "approve the watermark alone")
         if not change.recommended:
             return Refusal("its joint change is not sure enough to recommend", "approve the watermark alone")
-        if not change.connectx:
+        if "nic" not in change.beside:
             return Refusal("its joint change leaves NICs as they are", "approve the watermark alone")
         return None
 
@@ -232,9 +247,9 @@ class JointChanges:
         if senders.source != "nics":
             rule = f"what most NICs run is not known yet ({' '.join(senders.notes).rstrip('.')})"
             return Refusal(rule, "look at ecntwin nics; they are read unless telemetry.nics.poll is false")
-        if found := differing(change.senders, senders.params):
+        if found := senders.unlike(change.senders, change.senders_by_class):
             return Refusal(
-                f"NICs run other values than its round assumed ({'; '.join(found)})",
+                f"NICs{found[0]} run other values than its round assumed ({found[1]})",
                 "wait for the next round",
             )
         return None

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from nics.parameters import differing
 from service.documents.base import list_text, timestamp
 from service.documents.recommendation import (
     BlockDocument,
@@ -51,13 +50,15 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags, and the values of NICs
-    or thresholds ``by_role`` with the watermark that goes with them; None: not given.
+    (those of classes ``by_class``) or thresholds ``by_role`` with the watermark that goes with them; None:
+    not given.
     """
 
     incumbent: Watermark | None = None
     if_match: str | None = None
     together: tuple[Watermark, Mapping[str, int]] | None = None
     by_role: Mapping[str, Watermark] | None = None
+    by_class: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def told(self) -> bool:
@@ -165,8 +166,11 @@ class Validity:
         mark, values = expected.together
         change = found.change
         marks = change.by_role if expected.by_role is None or "roles" not in beside else expected.by_role
-        values = values if "nic" in beside else change.connectx
-        shown, now = (mark, values, marks), (change.watermark, change.connectx, change.by_role)
+        own = expected.by_class
+        if "nic" not in beside:
+            values, own = change.connectx, change.connectx_by_class
+        shown = mark, values, marks, own
+        now = change.watermark, change.connectx, change.by_role, change.connectx_by_class
         if shown != now:
             raise ConflictError(
                 where,
@@ -241,8 +245,8 @@ class Validity:
         senders, ran = nics.senders, entry.senders
         if senders.source != "nics" or self.rollouts.active_on(nics.hosts) is not None:
             ran = None  # not known, or some are set and others not yet
-        if ran is not None and (found := differing(ran, senders.params)):
-            return f"NICs now run other values than it was made for ({'; '.join(found)})."
+        if ran is not None and (found := senders.unlike(ran, entry.senders_by_class)):
+            return f"NICs{found[0]} now run other values than it was made for ({found[1]})."
         silent_s = self.window.silent_s(self._started_s)
         if silent_s > self.stale_after_s:
             return (
@@ -308,11 +312,19 @@ def _ran(entry: Entry, switch: str) -> Watermark:
 
 
 def _together_text(
-    watermark: Watermark, connectx: Mapping[str, int], by_role: Mapping[str, Watermark]
+    watermark: Watermark,
+    connectx: Mapping[str, int],
+    by_role: Mapping[str, Watermark],
+    by_class: Mapping[str, Mapping[str, int]],
 ) -> str:
     marks = str(RoleWatermarks.of(watermark, by_role)) if by_role else watermark_text(watermark)
-    values = ", ".join(f"{name} {value}" for name, value in connectx.items())
-    return f"{marks} with {values}" if values else marks
+    values = [_values_text(connectx)] if connectx else []
+    values += [f"on {name} {_values_text(own) or 'nothing'}" for name, own in by_class.items()]
+    return f"{marks} with {'; '.join(values)}" if values else marks
+
+
+def _values_text(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def _names(if_match: str, tag: str) -> bool:

@@ -8,17 +8,23 @@ from collections.abc import Mapping
 from telemetry.topology import GBPS, Topology
 
 
-def nic_classes(said: Mapping[str, str], topology: Topology) -> Mapping[str, str]:
-    """The class of each host of the topology; empty where all are of one.
+def nic_classes(said: Mapping[str, str], topology: Topology | None) -> Mapping[str, str]:
+    """The class of each host of the topology, and of each that something is ``said`` of; empty where all are
+    of one.
 
-    A host that ``said`` gives no class (or "") has the one that most hosts at its NIC's rate are given, by
-    name where equally many are; where none is, its class is that rate, such as ``25G``.
+    A host that is given no class (or "") has the one that most hosts at its NIC's rate are given, the first
+    by name of equally many; where none is, its class is that rate, such as ``25G``. Without a topology all
+    rates are alike.
     """
-    rates = topology.nic_bytes_per_s
-    at_rate: defaultdict[float, Counter[str]] = defaultdict(Counter)
+    rates: dict[str, float | None] = dict.fromkeys(said, None)
+    rates.update({} if topology is None else topology.nic_bytes_per_s)
+    at_rate: defaultdict[float | None, Counter[str]] = defaultdict(Counter)
     for host, rate in rates.items():
         if name := said.get(host):
             at_rate[rate][name] += 1
     usual = {rate: min(found, key=lambda name: (-found[name], name)) for rate, found in at_rate.items()}
-    classes = {host: said.get(host) or usual.get(rate) or f"{rate / GBPS:g}G" for host, rate in rates.items()}
+    classes = {
+        host: said.get(host) or usual.get(rate) or ("" if rate is None else f"{rate / GBPS:g}G")
+        for host, rate in rates.items()
+    }
     return classes if len(set(classes.values())) > 1 else {}

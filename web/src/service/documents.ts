@@ -172,6 +172,7 @@ export interface CoTuning {
   changes: { name: string; kind: "watermark" | "roles" | "nic"; unit: string; before: Figure; after: Figure; share: Figure }[];
   by_role?: (Watermark & { role: string })[]; // roles whose ports get another watermark
   connectx: Record<string, number>;
+  connectx_by_class?: Record<string, Record<string, number>>; // classes of hosts that get other values
   gain: Figure;
   gain_error: Figure;
   alone: Figure;

@@ -44,7 +44,7 @@ class Cluster:
     sysfs: dict[str, Sysfs]
     leaf: Switch = field(default_factory=lambda: Switch("leaf1"))
     away: tuple[str, ...] = ()
-    switch_class: str = "memory"
+    engine: str = "SendersMatter"
 
     def wanted(
         self,
@@ -69,7 +69,7 @@ class Cluster:
                 "port": 1 if name in self.away else self.sshd.port,
                 "sysfs": str(self.sysfs[name].folder),
             }
-            for number, (name, address) in enumerate(zip(HOSTS, self.sshd.addresses, strict=True))
+            for number, (name, address) in enumerate(zip(self.sysfs, self.sshd.addresses, strict=True))
         }
         inventory = self.folder / "inventory.yaml"
         document = {
@@ -90,7 +90,7 @@ class Cluster:
             telemetry={"nics": {"every_s": 3_600}},
             alarms={"every_s": 3_600},
         )
-        search = replace(SMALL, engine=f"{ENGINES}:SendersMatter", what=what, margin=margin)  # type: ignore[arg-type]
+        search = replace(SMALL, engine=f"{ENGINES}:{self.engine}", what=what, margin=margin)  # type: ignore[arg-type]
         return Wanted(settings=settings, search=search, adapters=registry)
 
     def runs(self, name: str = "rate_reduce_monitor_period") -> list[int]:

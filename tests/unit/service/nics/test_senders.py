@@ -85,3 +85,55 @@ def test_a_host_of_which_nothing_is_known_counts_as_unread() -> None:
     without = {name: value for name, value in DEFAULTS.items() if name != "rpg_gd" and name != "dce_tcp_g"}
     found = senders_of(["a"], {"a": reading("a", nic("ens1", without))}, PAPER, said=False)
     assert found.params == PAPER
+
+
+CLASSES = {"a": "gpu", "b": "gpu", "c": "disk", "d": "disk"}
+
+
+def test_each_class_runs_what_most_of_it_do_and_that_is_no_contradiction() -> None:
+    readings = {host: reading(host, nic("ens1", OTHER if host == "c" else DEFAULTS)) for host in "abc"}
+    found = senders_of(CLASSES, readings, PAPER, said=False, classes=CLASSES)
+    assert found.params == found.of_class("gpu") == VENDOR
+    assert found.by_class == {"disk": found.of_class("disk")}
+    assert found.of_class("disk").ai_rate_bytes_per_s == 50 * 125_000
+    assert (found.differ, found.differing, found.contradict) == (None, 0, None)
+    alike = senders_of(CLASSES, readings, PAPER, said=False)
+    assert (alike.by_class, alike.differing) == ({}, 1)
+
+
+def test_a_nic_unlike_its_class_is_named() -> None:
+    readings = {host: reading(host, nic("ens1", DEFAULTS if host in "ad" else OTHER)) for host in "abcd"}
+    more = {"e": "disk"}
+    readings |= {"e": reading("e", nic("ens1", OTHER)), "f": reading("f")}
+    classes = CLASSES | more | {"f": "gpu"}
+    found = senders_of(classes, readings, PAPER, said=False, classes=classes)
+    assert found.differ == (
+        "2 of 6 NICs run other DCQCN parameters than most of their class: b/ens1, d/ens1 (rpg_ai_rate 50 "
+        "against 5 Mbit/s; dce_tcp_g 1020 against 1019/1024)"
+    )
+    assert found.notes == (f"{found.differ}; the twin takes all to run what most of their class do.",)
+
+
+def test_a_class_of_which_too_few_were_read_is_taken_to_run_what_the_others_do() -> None:
+    readings = {host: reading(host) for host in "ab"}
+    found = senders_of(CLASSES, readings, PAPER, said=False, classes=CLASSES)
+    assert (found.params, found.by_class) == (VENDOR, {})
+    assert "of class disk is known of too few" in found.notes[0]
+
+
+def test_a_class_that_contradicts_the_settings_is_told_of() -> None:
+    readings = {host: reading(host, nic("ens1", OTHER if host in "cd" else DEFAULTS)) for host in "abcd"}
+    found = senders_of(CLASSES, readings, VENDOR, said=True, classes=CLASSES)
+    assert found.contradict is not None
+    assert found.contradict.startswith("NICs of disk run other DCQCN parameters than the settings say")
+
+
+def test_what_was_assumed_is_compared_class_by_class() -> None:
+    readings = {host: reading(host, nic("ens1", OTHER if host in "cd" else DEFAULTS)) for host in "abcd"}
+    found = senders_of(CLASSES, readings, PAPER, said=False, classes=CLASSES)
+    assert found.unlike(found.params, found.by_class) is None
+    assert found.unlike(found.params, {}) == (
+        " of disk",
+        "rpg_ai_rate 5 against 50 Mbit/s; dce_tcp_g 1019 against 1020/1024",
+    )
+    assert found.unlike(PAPER, found.by_class)[0] == ""  # type: ignore[index]

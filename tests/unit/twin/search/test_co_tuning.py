@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,11 +17,12 @@ from tests.unit.twin.search.test_round import COUPLED, INCUMBENT, problem, setti
 from twin.errors import ParameterError
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
+from twin.search.co_tuning import change_of
 from twin.search.coordinates import SENDERS, Settings, coordinates
 from twin.search.problem import SearchSettings, TuningProblem
-from twin.search.recommendation import CoTuning
+from twin.search.recommendation import CoTuning, SettingChange
 from twin.search.round import tune
-from twin.senders.dcqcn import PAPER, VENDOR
+from twin.senders.dcqcn import PAPER, VENDOR, DcqcnParams
 from twin.watermark import Setting, Watermark, WatermarkBounds
 from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
@@ -44,6 +45,21 @@ class SendersMatter(AnalyticEngine):
             for name, one in found.slowdown.items()
         }
         return replace(found, slowdown=slowdown)
+
+
+class ClassesMatter(SendersMatter):
+    """Every flow is slower by how far cut intervals of senders are, on average, from that of their class."""
+
+    BEST_S: ClassVar = {"h100": 10e-6, "b200": 60e-6}
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        away = np.mean(
+            [
+                abs(math.log(scenario.dcqcn_of(host).cnp_interval_s / self.BEST_S[scenario.nic_class[host]]))
+                for host in scenario.flows.src
+            ]
+        )
+        return [self.slower(self.one(scenario, one.usual, seed), 1.0 + 0.3 * away) for one in watermarks]
 
 
 class FastSendersFail(SendersMatter):
@@ -199,6 +215,70 @@ def test_what_the_second_engine_contradicts_is_not_recommended() -> None:
 def test_the_answer_is_the_same_in_processes_of_their_own() -> None:
     with closing(ProcessWorkers(2)) as pool:
         assert found("SendersMatter", workers=pool) == found("SendersMatter")
+
+
+def of_classes(**by_class: DcqcnParams) -> TuningProblem:
+    """Hosts of two classes, which send to each other."""
+    asked = problem(COUPLED)
+    hosts = sorted({*asked.scenario.flows.src, *asked.scenario.flows.dst})
+    nic_class = {host: "h100" if number % 2 else "b200" for number, host in enumerate(hosts)}
+    scenario = replace(asked.scenario, nic_class=nic_class, dcqcn_by_class=by_class)
+    return replace(asked, scenario=scenario)
+
+
+def test_each_class_of_nics_gets_values_of_its_own() -> None:
+    answer = found("ClassesMatter", problem=of_classes())
+    assert answer.recommended
+    then = {one.nic_class: one.then for one in answer.by_class}
+    for name, best_s in ClassesMatter.BEST_S.items():
+        assert then.get(name, answer.senders).cnp_interval_s == pytest.approx(best_s, rel=0.35)
+    assert all(one.now == PAPER for one in answer.by_class)
+    own = [one for one in answer.changes if " of " in one.name]
+    assert own
+    assert sum(one.share for one in answer.changes) == pytest.approx(answer.gain, abs=0.03)
+    tried = [one.name for one in answer.sensitivities]
+    assert tried.index("gain g") < 11 <= tried.index("gain g of h100")
+    assert {"cut interval of h100", "cut interval of b200"} <= set(tried)
+    assert answer.watermark_first is not None
+    assert answer.others_first is not None
+    assert answer.others_first.gain == pytest.approx(answer.gain - answer.watermark_first.gain, abs=0.03)
+
+
+def test_classes_that_run_their_best_are_left_so() -> None:
+    best = {name: replace(PAPER, cnp_interval_s=best_s) for name, best_s in ClassesMatter.BEST_S.items()}
+    answer = found("ClassesMatter", problem=of_classes(**best))
+    assert [one.name for one in answer.changes] == ["watermark"]
+    assert [(one.nic_class, one.now, one.then) for one in answer.by_class] == [
+        (name, params, params) for name, params in sorted(best.items())
+    ]
+
+
+def test_hosts_of_one_class_are_searched_as_before() -> None:
+    plain = problem(COUPLED)
+    alike = dict.fromkeys(plain.scenario.flows.src, "h100")
+    asked = replace(plain, scenario=replace(plain.scenario, nic_class=alike))
+    assert found("SendersMatter", problem=asked) == found("SendersMatter")
+
+
+def test_a_class_keeps_its_own_value_whatever_the_others_run() -> None:
+    of_all = next(one for one in SENDERS if one.name == "cut interval")
+    own = replace(of_all, name="cut interval of h100", nic_class="h100")
+    start = Settings(INCUMBENT, PAPER)
+    moved = of_all.tried(own.tried(start)[0])[-1]
+    assert (own.value(moved), of_all.value(moved)) == (3, 100)
+    assert own.value(of_all.taken_from(moved, start)) == 3
+    assert own.taken_from(moved, start).dcqcn_by_class == ()
+    # Whatever order parts are taken in, the same comes of them: also of a class that stays where others move.
+    stays = of_all.taken_from(start.with_own("h100", "cnp_interval_s", PAPER.cnp_interval_s), moved)
+    for pick in (moved, stays):
+        assert of_all.taken_from(own.taken_from(start, pick), pick) == pick
+        assert own.taken_from(of_all.taken_from(start, pick), pick) == pick
+
+
+def test_a_change_that_keeps_a_value_says_so() -> None:
+    change = SettingChange("cut interval of h100", "nic", "µs", 50.0, 50.0, 0.1)
+    assert change_of(change) == "cut interval of h100 stays at 50 µs"
+    assert change_of(replace(change, after=3.0)) == "cut interval of h100 50 → 3 µs"
 
 
 def mixed_rates() -> Scenario:

@@ -23,7 +23,7 @@ TOPOLOGY = Topology(
         ({"a": "gpu", "b": "gpu", "c": "disk"}, {"a": "gpu", "b": "gpu", "c": "disk", "d": "25G"}),
         ({"a": "gpu", "b": ""}, {"a": "gpu", "b": "gpu", "c": "gpu", "d": "25G"}),
         ({"b": "y", "c": "x"}, {"a": "x", "b": "y", "c": "x", "d": "25G"}),
-        ({"elsewhere": "gpu"}, {"a": "100G", "b": "100G", "c": "100G", "d": "25G"}),
+        ({"x": "gpu", "y": ""}, {"a": "100G", "b": "100G", "c": "100G", "d": "25G", "x": "gpu", "y": "gpu"}),
         ({"a": "gpu", "d": "gpu"}, {}),
     ],
 )
@@ -31,3 +31,19 @@ def test_a_host_without_a_class_is_of_that_of_most_at_its_rate(
     said: dict[str, str], classes: dict[str, str]
 ) -> None:
     assert nic_classes(said, TOPOLOGY) == classes
+
+
+@pytest.mark.parametrize(
+    ("said", "classes"),
+    [
+        ({}, {}),
+        ({"a": "", "b": ""}, {}),
+        ({"a": "gpu", "b": ""}, {}),
+        (
+            {"a": "gpu", "b": "", "c": "disk", "d": "disk"},
+            {"a": "gpu", "b": "disk", "c": "disk", "d": "disk"},
+        ),
+    ],
+)
+def test_without_a_topology_classes_are_those_said(said: dict[str, str], classes: dict[str, str]) -> None:
+    assert nic_classes(said, None) == classes

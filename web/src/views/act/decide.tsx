@@ -16,6 +16,7 @@ import type { CoTuning, Recommendation, SwitchState, Watermark } from "../../ser
 import { latest } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { useSwitches } from "../../service/switches.ts";
+import { nicValues, setsNics } from "../../recommendation/nic-values.ts";
 import { overtaken } from "../../recommendation/overtaken.ts";
 import { runs } from "./switch-words.ts";
 import { gain, sameWatermark, score, several, spelled, watermark } from "../../format.ts";
@@ -26,7 +27,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
   const blocked = of.blocked ?? [];
   const over = of.status === "expired";
   const was = wasOf(of);
-  const joint = of.co_tuning?.recommended && Object.keys(of.co_tuning.connectx).length > 0 ? of.co_tuning : null;
+  const joint = of.co_tuning?.recommended && setsNics(of.co_tuning) ? of.co_tuning : null;
   const refused = of.nics_refused ?? (joint && roles(joint).length > 0 ? of.roles_refused : null);
   const decide = async (what: "approve" | "reject", together: CoTuning | null = null) => {
     const over = () => overtaken(of.id, what, latest(looks.currentRecommendation));
@@ -35,7 +36,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
     work(true);
     const withNics = together && {
       parts: ["watermark", "nic", ...(roles(together).length > 0 ? ["roles"] : [])],
-      together: { watermark: marks(together.watermark), connectx: together.connectx, by_role: Object.fromEntries(roles(together).map((one) => [one.role, marks(one)])) },
+      together: { watermark: marks(together.watermark), connectx: together.connectx, connectx_by_class: together.connectx_by_class ?? {}, by_role: Object.fromEntries(roles(together).map((one) => [one.role, marks(one)])) },
     };
     const body = what === "approve" ? { body: { incumbent: marks(of.incumbent), ...withNics } } : {};
     const done = await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`, { method: "POST", ...body });
@@ -65,7 +66,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
         {joint && of.status === "pending" && (
           <div id="with-nics">
             <Sentence>{joint.sentence}</Sentence>
-            <p class="quiet">With {beside(joint)} sets {spelled(joint.watermark)}{byRole(joint)}; on every host {values(joint)}.{refused ? ` Not now: ${refused}.` : ""}</p>
+            <p class="quiet">With {beside(joint)} sets {spelled(joint.watermark)}{byRole(joint)}; on every host {nicValues(joint)}.{refused ? ` Not now: ${refused}.` : ""}</p>
           </div>
         )}
         {of.status === "pending" && of.changes && <Planned of={of} switches={switches} />}
@@ -83,7 +84,6 @@ const marks = ({ kmin_bytes, kmax_bytes, pmax }: Watermark) => ({ kmin_bytes, km
 const roles = ({ by_role }: CoTuning) => by_role ?? [];
 const beside = (joint: CoTuning): string => (roles(joint).length > 0 ? "NICs and roles" : "NICs");
 const byRole = (joint: CoTuning): string => roles(joint).map((one) => `; on ports of ${one.role} ${spelled(one)}`).join("");
-const values = ({ connectx }: CoTuning): string => Object.entries(connectx).map(([name, value]) => `${name} ${value}`).join(", ");
 
 // What an approval would change, switch by switch.
 function Planned({ of, switches }: { of: Recommendation; switches: readonly SwitchState[] }) {
@@ -135,7 +135,7 @@ function approving(of: Recommendation, switches: readonly SwitchState[], togethe
     title: together ? `Approve with ${beside(together)}, and roll out?` : "Approve and roll out?",
     text:
       `${dry ? `A dry run on ${number}: nothing is written. It shows what ` : `${number}, a canary first, `}` +
-      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `${byRole(together)}; NICs to ${values(together)}` : ""}` +
+      `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}${together ? `${byRole(together)}; NICs to ${nicValues(together)}` : ""}` +
       `${dry ? "." : ", read back and watched; it is rolled back if a guard is breached (pauses, drops, queue, throughput)."}`,
     facts: together ? [together.sentence] : predicted(of),
     names: [...of.switches].sort(natural).map((name) => {

@@ -3,6 +3,7 @@ import { Panel } from "../../parts/panel.tsx";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
 import { bytes, gain, watermark } from "../../format.ts";
+import { nicValues, setsNics } from "../../recommendation/nic-values.ts";
 import type { Figure, Recommendation } from "../../service/documents.ts";
 
 const valued = (value: Figure, unit: string) => (value === null ? "off" : unit === "B" ? bytes(value) : `${value} ${unit}`.trim());
@@ -26,9 +27,7 @@ export function TogetherPanel({ of: round }: { of: Recommendation }) {
           ]}
         />
       )}
-      {Object.keys(found.connectx).length > 0 && (
-        <p class="quiet">On ConnectX: {Object.entries(found.connectx).map(([name, value]) => `${name} ${value}`).join(", ")}.</p>
-      )}
+      {setsNics(found) && <p class="quiet">On ConnectX: {nicValues(found)}.</p>}
       <details>
         <summary>What each value alone would gain over the watermark alone</summary>
         <Table
