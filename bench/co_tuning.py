@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -120,6 +120,9 @@ OF_CLASSES = (
 )
 
 
+UNLIKE = "25G vendor, 100G paper"
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A problem's outcome; gains are over what ran before, by packets, on traffic that chose nothing."""
@@ -145,23 +148,35 @@ def judged(problem: Problem, clocks: str, workers: Workers) -> Judged:
     return Judged(problem, clocks, found, *(_gain(fresh, runs, row) for row in (1, 2)))
 
 
-def judged_by_class(problem: Problem, clocks: str, workers: Workers) -> tuple[CoTuning, Gain, Gain]:
-    """What is found by class, the gain of what is found for all hosts alike, and that of the former, over
-    what ran before. A class is the rate of a NIC.
-    """
+@dataclass(frozen=True, slots=True)
+class ByClass:
+    """What is found for all hosts ``alike``, and by class, and the gains of both over what ran before."""
 
-    def classed(scenario: Scenario) -> Scenario:
+    alike: CoTuning
+    own: CoTuning
+    gain_alike: Gain
+    gain_own: Gain
+
+
+def judged_by_class(problem: Problem, clocks: str, workers: Workers) -> ByClass:
+    """A class is the rate of a NIC. Without classes all are taken to run what 100G does."""
+
+    def drawn(seed: int) -> Scenario:
+        scenario = problem.scenario(seed, "paper" if clocks == UNLIKE else clocks)
         nics = (port for port in scenario.ports if port.port is None)
-        return replace(scenario, nic_class={nic.node: f"{nic.rate_bytes_per_s / GBPS:g}G" for nic in nics})
+        return replace(
+            scenario,
+            nic_class={nic.node: f"{nic.rate_bytes_per_s / GBPS:g}G" for nic in nics},
+            dcqcn_by_class={"25G": PRESETS["vendor"]} if clocks == UNLIKE else {},
+        )
 
-    scenario = problem.scenario(TUNED_ON, clocks)
-    alone = _alone(scenario, workers)
-    alike = _together(scenario, alone, problem.what, workers)
-    by_class = _together(classed(scenario), alone, problem.what, workers)
-    fresh = [classed(problem.scenario(seed, clocks)) for seed in JUDGED_ON]
-    before = Settings(INCUMBENT, scenario.dcqcn)
-    runs = [[_packets(one, before), _changed(one, alike), _changed(one, by_class)] for one in fresh]
-    return by_class, _gain(fresh, runs, 1), _gain(fresh, runs, 2)
+    own = drawn(TUNED_ON)
+    alike = replace(own, nic_class={}, dcqcn_by_class={})
+    found = [_together(one, _alone(one, workers), problem.what, workers) for one in (alike, own)]
+    fresh = [drawn(seed) for seed in JUDGED_ON]
+    before = Settings(INCUMBENT, own.dcqcn)
+    runs = [[_packets(one, before), *(_changed(one, then) for then in found)] for one in fresh]
+    return ByClass(*found, *(_gain(fresh, runs, row) for row in (1, 2)))
 
 
 def _asked(scenario: Scenario) -> TuningProblem:
@@ -194,7 +209,14 @@ def _packets(scenario: Scenario, settings: Settings) -> Prediction:
 
 
 def _changed(scenario: Scenario, found: CoTuning) -> Prediction:
-    own = {one.nic_class: one.then for one in found.by_class}
+    """With what a rollout sets: the values that change, on what each class runs."""
+    changed = {
+        one.name: value
+        for one in fields(found.senders)
+        if (value := getattr(found.senders, one.name)) != getattr(found.senders_now, one.name)
+    }
+    own = {name: replace(now, **changed) for name, now in scenario.dcqcn_by_class.items()}
+    own |= {one.nic_class: one.then for one in found.by_class}
     settings = Settings(found.watermark, found.senders, found.by_role)
     return _packets(replace(scenario, dcqcn_by_class=own), settings)
 
@@ -251,15 +273,19 @@ def sweep(names: Iterable[str]) -> None:
 
 def classes(names: Iterable[str]) -> None:
     wanted = set(names)
-    table = markdown("problem", "clocks", "one set for all", "by class", "more", "changes by class")
+    table = markdown("problem", "clocks", "one set for all", "by class", "more", "for all", "by class")
     with closing(make_workers(os.cpu_count() or 1)) as workers:
-        for problem, clocks in product(OF_CLASSES, ("paper", "vendor")):
+        for problem, clocks in product(OF_CLASSES, ("paper", "vendor", UNLIKE)):
             if wanted and problem.name not in wanted:
                 continue
-            found, alike, own = judged_by_class(problem, clocks, workers)
-            gains = (gain_text(gain.value, gain.error) for gain in (alike, own, own.less(alike)))
-            changes = ", ".join(change_of(part) for part in found.changes if part.kind != "watermark")
-            row = problem.name, clocks, *gains, changes + ("" if found.recommended else " (not recommended)")
+            one = judged_by_class(problem, clocks, workers)
+            gains = (one.gain_alike, one.gain_own, one.gain_own.less(one.gain_alike))
+            found = (
+                ", ".join(change_of(part) for part in of.changes if part.kind != "watermark")
+                + ("" if of.recommended else " (not recommended)")
+                for of in (one.alike, one.own)
+            )
+            row = problem.name, clocks, *(gain_text(gain.value, gain.error) for gain in gains), *found
             table.add_row(*row)
             sys.stderr.write(" | ".join(row) + "\n")
     Console(width=220).print(table)

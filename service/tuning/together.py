@@ -247,6 +247,9 @@ class JointChanges:
         if senders.source != "nics":
             rule = f"what most NICs run is not known yet ({' '.join(senders.notes).rstrip('.')})"
             return Refusal(rule, "look at ecntwin nics; they are read unless telemetry.nics.poll is false")
+        if gone := change.connectx_by_class.keys() - set(self.nics.classes.values()):
+            rule = f"no host is of class {', '.join(sorted(gone))} now, of which its round set values"
+            return Refusal(rule, "wait for the next round")
         if found := senders.unlike(change.senders, change.senders_by_class):
             return Refusal(
                 f"NICs{found[0]} run other values than its round assumed ({found[1]})",

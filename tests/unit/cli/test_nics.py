@@ -23,7 +23,7 @@ def _environment(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    server = Sshd(find())
+    server = Sshd(find(), ("127.0.0.1", "127.0.0.2"))
     monkeypatch.setenv("TEST_HOST_USER", server.user)
     yield server
     server.close()
@@ -94,6 +94,32 @@ def test_the_table_fits_a_narrow_terminal(
     _, out, _ = commands("nics", "--inventory", commands.path)
     assert row(out, "gpu1", "ens1") == ["gpu1", "ens1", "1019", "5", "50", "300", "32767", "1", "4", "1"]
     assert "…" not in out
+
+
+def test_nics_are_compared_within_their_class_which_is_shown_where_there_are_several(
+    commands: Commands, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    here, other = gpu1(sshd), Sysfs(sshd.folder / "other")
+    other.add("ens1")
+    other.write("ens1", "rpg_ai_rate", 400)
+    sshd.give_to_account(other.folder)
+    document = {
+        "switches": {"leaf1": {"platform": "dry-run"}},
+        "classes": {"gpu": {}, "disk": {"sysfs": str(other.folder)}},
+        "hosts": {
+            "gpu1": here | {"class": "gpu"},
+            "disk1": {key: value for key, value in here.items() if key != "sysfs"}
+            | {"class": "disk", "address": sshd.addresses[1]},
+        },
+    }
+    commands.path.write_text(yaml.safe_dump(document), "utf-8")
+    code, out, err = commands("nics", "--inventory", commands.path)
+    assert (code, err) == (0, "")
+    assert row(out, "gpu1", "ens1")[2:5] == ["gpu", "1019", "5"]
+    assert row(out, "disk1", "ens1")[2:5] == ["disk", "1019", "400"]
+    assert "≠ gpu1/ens2 runs rpg_ai_rate 50 (most of its class 5 Mbit/s)" in out
+    assert "≠ disk1" not in out
 
 
 def test_nics_of_a_host_that_run_the_same_share_a_line(commands: Commands, sshd: Sshd) -> None:

@@ -74,6 +74,15 @@ async def test_a_class_that_stays_is_no_part_of_the_rollout(cluster: Cluster) ->
         assert cluster.runs("rpg_ai_rate") == [5, 5, 7, 7]
 
 
+async def test_values_of_a_class_without_hosts_are_refused(cluster: Cluster) -> None:
+    async with started(cluster.wanted()) as here:
+        found = await here.tuned()
+        here.changed(found["id"], connectx_by_class={"25G": {"rpg_ai_rate": 7}})
+        problem = await here.post(f"/v1/recommendations/{found['id']}/approve", WITH_NICS, status=409)
+        assert problem["rule"] == "no host is of class 25G now, of which its round set values"
+        assert cluster.runs("rpg_ai_rate") == [5, 5, 5, 5]
+
+
 async def test_one_pending_expires_once_a_class_runs_something_else(cluster: Cluster) -> None:
     async with started(cluster.wanted()) as here:
         found = await here.tuned()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from service.tuning.recordings import (
     read_recording,
     recorded_scenario,
 )
+from service.tuning.round import Fabric
 from settings.errors import ApiError, InputError
 from telemetry.errors import DecodeError, TelemetryError, TopologyError
 from twin.errors import ScenarioError
@@ -71,6 +73,31 @@ def test_a_scenario_file_tells_more_of_the_fabric_than_a_topology(example: Path)
     assert plain.mtu_payload_bytes is None
     assert plain.dcqcn == PAPER
     assert read_fabric(example / "scenario.json", VENDOR)[1].dcqcn == VENDOR
+
+
+def test_classes_of_nics_are_those_of_the_file_else_their_rates(example: Path, tmp_path: Path) -> None:
+    document = json.loads((example / "scenario.json").read_text("utf-8"))
+    first, second, *others = (host["name"] for host in document["topology"]["hosts"])
+    assert read_fabric(example / "scenario.json", None)[1].nic_class == {}  # all of one rate
+
+    def read(**more: object) -> Fabric:
+        path = tmp_path / "classes.json"
+        path.write_text(json.dumps(document | more), "utf-8")
+        return read_fabric(path, None)[1]
+
+    said = read(nic_classes={"disk": {"hosts": [first], "dcqcn": {"g": 0.25}}, "gpu": {"hosts": others}})
+    assert said.nic_class == dict.fromkeys(others, "gpu") | {first: "disk", second: "gpu"}
+    assert said.dcqcn_by_class == {"disk": replace(said.dcqcn, gain=0.25)}
+    alone = read(nic_classes={"all": {"hosts": ["*"], "dcqcn": {"g": 0.25}}})
+    assert set(alone.nic_class.values()) == set(alone.dcqcn_by_class) == {"all"}
+    for link in document["topology"]["links"]:
+        if first in (link["a"], link["b"]):
+            link["rate_gbps"] = 10
+    by_rate = read().nic_class
+    assert by_rate[first] == "10G" != by_rate[second]
+    bare = tmp_path / "topology.json"
+    bare.write_text(json.dumps(document["topology"]), "utf-8")
+    assert read_fabric(bare, None)[1].nic_class == by_rate
 
 
 def test_the_monitored_ports_of_a_scenario_file_are_those_pooled(example: Path, tmp_path: Path) -> None:

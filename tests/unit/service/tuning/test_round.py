@@ -29,7 +29,7 @@ from twin.search.looks import calibration_s
 from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.senders.artefact import SWIFT
-from twin.senders.dcqcn import PAPER
+from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import RoleWatermarks, Watermark
 from twin.workers.pool import InProcessWorkers
 
@@ -99,6 +99,25 @@ def test_senders_of_the_inventory_reach_the_round() -> None:
     assert answer.verdict.kind is VerdictKind.UNCALIBRATED
     assert "swift on 1 of 3 hosts that send act on round-trip times" in answer.verdict.sentence
     assert answer.watermark == INCUMBENT
+
+
+def test_classes_of_nics_reach_the_round_and_the_engine_fluid_takes_all_to_run_the_same() -> None:
+    own = {"disk": VENDOR, "elsewhere": VENDOR}
+    classes = {"h1": "disk", "h2": "gpu", "h99": "elsewhere"}
+    plain = ask(0.0)
+    fabric = replace(plain.fabric, nic_class=classes, dcqcn_by_class=own)
+
+    def run(**search: str) -> RoundResult:
+        asked = replace(plain, fabric=fabric, search=replace(plain.search, **search))  # type: ignore[arg-type]
+        return run_round(STATE, asked, lambda _: INCUMBENT, workers=InProcessWorkers())
+
+    scenario = run().scenario
+    assert scenario.nic_class == {"h1": "disk", "h2": "gpu"}
+    assert scenario.dcqcn_by_host == {"h1": VENDOR}
+    alike = run(second_engine="fluid")
+    assert alike.scenario.nic_class == alike.scenario.dcqcn_by_class == {}
+    (said,) = [note for note in alike.recommendation.notes if "engine fluid" in note]
+    assert said.startswith("NICs of disk, elsewhere run other DCQCN values than most")
 
 
 def with_idle_hosts(seen: NetworkState, count: int) -> NetworkState:
