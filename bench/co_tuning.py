@@ -48,6 +48,7 @@ _FAST = LeafSpine(leaves=2, spines=2, hosts=8, rate_gbps=25.0, uplink_gbps=400.0
 _RATES = (25.0, 100.0)
 _BURSTS = "websearch:0.5,incast:8:each_bytes=64KB:period=2ms:receiver=0"
 _JITTER = "compute=300us:compute_jitter=0.3,hadoop:0.1"
+_STORED = "websearch:0.6:senders=0..7,hadoop:0.3:senders=8..15"
 _LARGE = "elephants-and-mice:0.2:elephants=6:per_receiver=3:elephant_bytes=5MB,hadoop:0.4"
 
 
@@ -117,9 +118,8 @@ PROBLEMS = (
 OF_CLASSES = (
     Problem("25G and 100G, web search", "websearch:0.5", _NIC, _MIXED, _RATES, 0.015),
     Problem("25G, 100G under 400G, large transfers", _LARGE, _NIC, _FAST, _RATES, 0.015),
+    Problem("storage and compute at 100G", _STORED, _NIC),
 )
-
-
 UNLIKE = "25G vendor, 100G paper"
 
 
@@ -159,14 +159,21 @@ class ByClass:
 
 
 def judged_by_class(problem: Problem, clocks: str, workers: Workers) -> ByClass:
-    """A class is the rate of a NIC. Without classes all are taken to run what 100G does."""
+    """A class is the rate of a NIC, or the half of the hosts. Without classes all are taken to run what 100G
+    does.
+    """
 
     def drawn(seed: int) -> Scenario:
         scenario = problem.scenario(seed, "paper" if clocks == UNLIKE else clocks)
-        nics = (port for port in scenario.ports if port.port is None)
+        nics = [port for port in scenario.ports if port.port is None]
+        if problem.rates_gbps:
+            classes = {nic.node: f"{nic.rate_bytes_per_s / GBPS:g}G" for nic in nics}
+        else:
+            half = len(nics) // 2
+            classes = {nic.node: "storage" if at < half else "compute" for at, nic in enumerate(nics)}
         return replace(
             scenario,
-            nic_class={nic.node: f"{nic.rate_bytes_per_s / GBPS:g}G" for nic in nics},
+            nic_class=classes,
             dcqcn_by_class={"25G": PRESETS["vendor"]} if clocks == UNLIKE else {},
         )
 
@@ -276,7 +283,7 @@ def classes(names: Iterable[str]) -> None:
     table = markdown("problem", "clocks", "one set for all", "by class", "more", "for all", "by class")
     with closing(make_workers(os.cpu_count() or 1)) as workers:
         for problem, clocks in product(OF_CLASSES, ("paper", "vendor", UNLIKE)):
-            if wanted and problem.name not in wanted:
+            if (wanted and problem.name not in wanted) or (clocks == UNLIKE and not problem.rates_gbps):
                 continue
             one = judged_by_class(problem, clocks, workers)
             gains = (one.gain_alike, one.gain_own, one.gain_own.less(one.gain_alike))

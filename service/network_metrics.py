@@ -315,7 +315,8 @@ class NicMetrics:
         self.age.set(math.nan)
         self.unread = gauge("ecntwin_nic_hosts_unread", "Hosts whose NICs could not be read when last tried.")
         self.differing = gauge(
-            "ecntwin_nics_differing", "NICs that run other DCQCN parameters than most of them, as last read."
+            "ecntwin_nics_differing",
+            "NICs that run other DCQCN parameters than most of their class, as last read.",
         )
         self.contradicts = gauge(
             "ecntwin_sender_contradicts",

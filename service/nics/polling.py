@@ -116,6 +116,10 @@ class NicPolling:
             self._classes = topology, nic_classes(said, topology)
         return self._classes[1]
 
+    def unlike(self, params: DcqcnParams, by_class: Mapping[str, DcqcnParams]) -> tuple[str, str] | None:
+        """As of ``Senders.unlike``, for the hosts of the inventory."""
+        return self.senders.unlike(params, by_class, {self.classes.get(name, "") for name in self.hosts})
+
     def start(self) -> None:
         if self.polls:
             self._tasks = [

@@ -38,13 +38,17 @@ class Senders:
     def of_class(self, name: str) -> DcqcnParams:
         return self.by_class.get(name, self.params)
 
-    def unlike(self, params: DcqcnParams, by_class: Mapping[str, DcqcnParams]) -> tuple[str, str] | None:
-        """Whose NICs run something else than these, such as `` of storage``, and how; None: none do."""
-        if found := differing(params, self.params):
-            return "", "; ".join(found)
-        for name in sorted(by_class.keys() | self.by_class.keys()):
-            if found := differing(by_class.get(name, params), self.of_class(name)):
-                return f" of {name}", "; ".join(found)
+    def unlike(
+        self, params: DcqcnParams, by_class: Mapping[str, DcqcnParams], classes: Collection[str]
+    ) -> tuple[str, str] | None:
+        """Whose NICs run something else than these, such as `` of storage`` (empty: all), and how; None: no
+        NIC does. ``classes`` are those that hosts are of.
+        """
+        every = {name: differing(by_class.get(name, params), self.of_class(name)) for name in classes}
+        for name, found in sorted(every.items()):
+            if found:
+                alike = all(one == found for one in every.values())
+                return "" if alike else f" of {name}", "; ".join(found)
         return None
 
 

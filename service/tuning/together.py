@@ -250,7 +250,7 @@ class JointChanges:
         if gone := change.connectx_by_class.keys() - set(self.nics.classes.values()):
             rule = f"no host is of class {', '.join(sorted(gone))} now, of which its round set values"
             return Refusal(rule, "wait for the next round")
-        if found := senders.unlike(change.senders, change.senders_by_class):
+        if found := self.nics.unlike(change.senders, change.senders_by_class):
             return Refusal(
                 f"NICs{found[0]} run other values than its round assumed ({found[1]})",
                 "wait for the next round",

@@ -245,7 +245,7 @@ class Validity:
         senders, ran = nics.senders, entry.senders
         if senders.source != "nics" or self.rollouts.active_on(nics.hosts) is not None:
             ran = None  # not known, or some are set and others not yet
-        if ran is not None and (found := senders.unlike(ran, entry.senders_by_class)):
+        if ran is not None and (found := nics.unlike(ran, entry.senders_by_class)):
             return f"NICs{found[0]} now run other values than it was made for ({found[1]})."
         silent_s = self.window.silent_s(self._started_s)
         if silent_s > self.stale_after_s:

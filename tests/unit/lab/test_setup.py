@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lab.setup import LabOptions, LeafSpine, duration_of, ecmp_seeds_of, lab_parts
+from lab.setup import LabOptions, LeafSpine, duration_of, ecmp_seeds_of, lab_parts, lab_plan
 from settings.errors import InputError
 from telemetry.errors import TopologyError
 from telemetry.topology import leaf_spine
@@ -74,6 +75,16 @@ def test_a_scenario_brings_its_fabric_its_flows_and_its_time(reference: Path) ->
     wanted = list(zip(flows.src, flows.dst, flows.payload_bytes.tolist(), strict=True))
     assert offered == wanted[: len(offered)]
     assert len(offered) >= (flows.start_s < scenario.duration_s).sum()
+
+
+def test_hosts_of_a_class_run_what_the_scenario_says_of_it(reference: Path, tmp_path: Path) -> None:
+    document = json.loads((reference / "websearch-16.scenario.json").read_text("utf-8"))
+    first = document["topology"]["hosts"][0]["name"]
+    classes = {"disk": {"hosts": [first], "dcqcn": {"g": 0.25}}}
+    path = tmp_path / "classes.json"
+    path.write_text(json.dumps(document | {"nic_classes": classes}), "utf-8")
+    plan = lab_plan(LabOptions(scenario=path))[1]
+    assert plan.dcqcn_by_host == {first: replace(plan.dcqcn, gain=0.25)}
 
 
 def test_other_traffic_may_run_on_a_scenario_s_fabric(reference: Path) -> None:

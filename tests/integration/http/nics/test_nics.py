@@ -158,7 +158,11 @@ async def test_what_if_predicts_for_what_the_nics_run(fabric: Fabric) -> None:
     async with running(fabric.wanted()) as run:
         await run.post_reports(traffic())
         asked = {"watermarks": [{"kmin_bytes": 20_000, "kmax_bytes": 80_000, "pmax": 0.1}]}
+        await nics(run)
         before = (await run.client.post("/v1/whatif", json=asked)).json()
+        for one in fabric.sysfs.values():
+            one.write("ens1", "rpg_ai_rate", 400)
+            one.write("ens1", "rate_reduce_monitor_period", 100)
         await nics(run)
         after = (await run.client.post("/v1/whatif", json=asked)).json()
         assert before["results"] != after["results"]

@@ -131,9 +131,18 @@ def test_a_class_that_contradicts_the_settings_is_told_of() -> None:
 def test_what_was_assumed_is_compared_class_by_class() -> None:
     readings = {host: reading(host, nic("ens1", OTHER if host in "cd" else DEFAULTS)) for host in "abcd"}
     found = senders_of(CLASSES, readings, PAPER, said=False, classes=CLASSES)
-    assert found.unlike(found.params, found.by_class) is None
-    assert found.unlike(found.params, {}) == (
-        " of disk",
-        "rpg_ai_rate 5 against 50 Mbit/s; dce_tcp_g 1019 against 1020/1024",
+    disk = found.of_class("disk")
+    assert found.unlike(found.params, found.by_class, CLASSES.values()) is None
+    # Which of them is the one of most does not matter.
+    assert found.unlike(disk, {"gpu": found.params}, CLASSES.values()) is None
+    how = "rpg_ai_rate 5 against 50 Mbit/s; dce_tcp_g 1019 against 1020/1024"
+    assert found.unlike(found.params, {}, CLASSES.values()) == (" of disk", how)
+    assert found.unlike(found.params, {}, [""]) is None
+    assert found.unlike(disk, {}, [""]) == (
+        "",
+        "rpg_ai_rate 50 against 5 Mbit/s; dce_tcp_g 1020 against 1019/1024",
     )
-    assert found.unlike(PAPER, found.by_class)[0] == ""  # type: ignore[index]
+    # Where all differ alike, it is said of all.
+    assumed = dict.fromkeys(CLASSES.values(), replace(found.params, ai_rate_bytes_per_s=1e6))
+    now = senders_of(CLASSES, {host: reading(host) for host in "abcd"}, PAPER, said=False, classes=CLASSES)
+    assert now.unlike(PAPER, assumed, CLASSES.values()) == ("", "rpg_ai_rate 8 against 5 Mbit/s")
