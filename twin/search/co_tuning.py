@@ -1,10 +1,10 @@
 """Sets what the NICs run, and thresholds by port role, together with the watermark.
 
 The round finds the watermark alone. Beside it every other value is tried over its range; those that gain are
-climbed together, then drawn near the best with the watermark. Where NICs are of several classes, the same is
-done from there with the values of each class. The leaders run again, on long moments where
-there are any, under seeds that did not choose them. The best loses every change that it does not need, and
-the second engine judges it beside the watermark alone (docs/twin/co-tuning.md).
+climbed together, then drawn near the best with the watermark. The leaders run again, on long moments where
+there are any, under seeds that did not choose them. The best loses every change that it does not need. Where
+NICs are of several classes, the same is done from there with the values of each, and taken where it surely
+gains more. The second engine judges the best beside the watermark alone (docs/twin/co-tuning.md).
 """
 
 from __future__ import annotations
@@ -279,15 +279,19 @@ class _Search:
         if active:
             self._climb(active)
             self._draw(active, rng)
-        if self._every[1]:
-            found, own = self._screen(self._every[1], self._leaders(1)[0], MOST_OF_CLASSES)
-            sensitivities += found
-            active += own
-            if own:
-                self._climb(active)
-                self._draw(active, rng)
-        if active:
             pick = self._pruned(self._confirmed(), active)
+        if self._every[1]:
+            found, own = self._screen(self._every[1], pick, MOST_OF_CLASSES)
+            sensitivities += found
+            if own:
+                every = [*active, *own]
+                self._climb(every)
+                self._draw(every, rng)
+                best = self._pruned(self._confirmed(), every)
+                by_class, alike = self._runs.gains("leaders", [best, pick], self._fresh, "decide")
+                # Values of a class follow this traffic closer than those for all: they have to be worth it.
+                if surely_above(by_class.less(alike), self._settings.margin):
+                    pick, active = best, every
         return self._concluded(pick, active, sensitivities)
 
     def _values(self, stage: str, wanted: Iterable[Settings]) -> list[float]:

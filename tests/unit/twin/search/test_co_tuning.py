@@ -253,6 +253,17 @@ def test_classes_that_run_their_best_are_left_so() -> None:
     ]
 
 
+def test_classes_that_need_nothing_of_their_own_get_what_all_hosts_get(of_senders: CoTuning) -> None:
+    answer = found("SendersMatter", problem=of_classes())
+    assert answer.by_class == ()
+    assert (answer.watermark, answer.senders, answer.changes) == (
+        of_senders.watermark,
+        of_senders.senders,
+        of_senders.changes,
+    )
+    assert answer.sensitivities[:11] == of_senders.sensitivities
+
+
 def test_hosts_of_one_class_are_searched_as_before() -> None:
     plain = problem(COUPLED)
     alike = dict.fromkeys(plain.scenario.flows.src, "h100")
