@@ -149,10 +149,12 @@ def _part(moments: Sequence[Scenario], kept: Sequence[NDArray[np.bool_]], name: 
     monitored = [port for port in first.monitored if port in crossed_set] or [
         port for port in crossed_set if not first.is_nic[port]
     ]
+    nodes = {first.ports[port].node for port in ports}
     return tuple(
         replace(
             scenario,
             name=f"{scenario.name} {name}",
+            senders={host: sender for host, sender in scenario.senders.items() if host in nodes},
             ports=tuple(scenario.ports[port] for port in ports),
             flows=replace(flows, path_ports=new_index[flows.path_ports].astype(np.int32)),
             monitored=tuple(int(new_index[port]) for port in sorted(monitored)),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.twin.fabrics import star
 from twin.search.parts import split
+from twin.senders.artefact import SWIFT
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1]),
@@ -28,6 +29,11 @@ def test_flows_that_share_no_port_part() -> None:
     parts = split(star([(4, 5), (0, 1), (2, 1)]))
     assert [part.flows.src for part in parts] == [("h0", "h2"), ("h4",)]
     assert [part.name for part in parts] == ["star part 1", "star part 2"]
+
+
+def test_a_part_knows_the_senders_of_its_own_hosts() -> None:
+    scenario = replace(star([(4, 5), (0, 1), (2, 1)]), senders={"h4": SWIFT, "h1": SWIFT, "h7": SWIFT})
+    assert [set(part.senders) for part in split(scenario)] == [{"h1"}, {"h4"}]
 
 
 def test_a_shared_nic_joins() -> None:
