@@ -59,8 +59,9 @@ class SshSession:
         try:
             channel.set_combine_stderr(True)
             channel.exec_command(f"{'sudo -n ' if self._host.sudo else ''}sh -s {' '.join(arguments)}")
-            channel.sendall(script.encode())
-            channel.shutdown_write()
+            with suppress(OSError):  # a command that ends before it reads all: what it says tells why
+                channel.sendall(script.encode())
+                channel.shutdown_write()
             said = b""
             while part := channel.recv(65_536):
                 said += part

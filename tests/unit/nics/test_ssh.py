@@ -5,14 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import paramiko
 import pytest
 
 from nics.connectx import ConnectXAdapter
+from nics.ssh import SshSession
 from switches.device import Secret
 from switches.errors import AccessError, CredentialsError, InventoryError, RefusedError, UnreachableError
+from tests.unit.nics.conftest import Rig
 from tests.unit.nics.sshd import LOOPBACK, Sshd
 
 Make = Callable[..., ConnectXAdapter]
@@ -123,6 +126,16 @@ def test_sudo_that_asks_for_a_password(changed: Make, sshd: Sshd) -> None:
     sshd.shadow("sudo", "echo 'sudo: a password is required' >&2; exit 1")
     with pytest.raises(AccessError, match="sudo: a password is required; with sudo: true"):
         changed(sudo=True).read()
+
+
+def test_a_command_that_ends_before_it_has_read_the_script(rig: Rig, sshd: Sshd) -> None:
+    sshd.shadow("sudo", "echo 'sudo: a password is required' >&2; exit 1")
+    more_than_fits_on_the_way = "#" * (1 << 24)
+    with (
+        closing(SshSession(replace(rig.host, sudo=True))) as session,
+        pytest.raises(AccessError, match="a password is required"),
+    ):
+        session.run(more_than_fits_on_the_way)
 
 
 def test_sudo_runs_the_shell(changed: Make, sshd: Sshd) -> None:
