@@ -23,20 +23,34 @@ from twin.senders.rtt import RttSender
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waits:
-    """Which flows start once another one has been delivered, as each transfer of a chain does.
+    """Which flows start once others have been delivered, as each transfer of a chain does.
 
-    ``after[f]`` is the row, an earlier one, that flow f waits for, −1 for none; ``gap_s[f]`` the time from
-    that delivery to the start.
+    ``after[f]`` is the row, an earlier one, that flow f waits for, −1 for none; ``also[f, k]`` are further
+    ones, −1 where there are fewer, as the steps of a collective have; ``gap_s[f]`` is the time from the last
+    of those deliveries to the start.
     """
 
     after: NDArray[np.int64]
     gap_s: NDArray[np.float64]
+    also: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+
+    @classmethod
+    def of(cls, every: NDArray[np.int64], gap_s: NDArray[np.float64]) -> Waits | None:
+        """Of all rows that each flow waits for [f, k], −1 where there are fewer; None where none waits."""
+        latest_first = -np.sort(-every, axis=1)
+        most = int(np.count_nonzero(latest_first >= 0, axis=1).max(initial=0))
+        return cls(after=latest_first[:, 0], gap_s=gap_s, also=latest_first[:, 1:most]) if most else None
+
+    @property
+    def every(self) -> NDArray[np.int64]:
+        """All rows that each flow waits for [f, k], −1 where there are fewer."""
+        return np.column_stack((self.after, self.also)) if self.also.size else self.after[:, None]
 
     def only(self, kept: NDArray[np.bool_]) -> Waits | None:
-        """Those of the rows ``kept``; one that waited for another row waits for none."""
+        """Those of the rows ``kept``; one waits no longer for rows that are not."""
         row = np.where(kept, np.cumsum(kept) - 1, -1)
-        after = np.where(self.after >= 0, row[self.after], -1)[kept]
-        return Waits(after=after, gap_s=self.gap_s[kept]) if np.any(after >= 0) else None
+        every = self.every[kept]
+        return Waits.of(np.where(every >= 0, row[every], -1), self.gap_s[kept])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,7 +327,8 @@ class Scenario(FabricSizes):
         kept = self.flows.start_s < duration_s
         kept[0] = True
         if self.flows.waits is not None:
-            kept |= (self.flows.waits.after >= 0) & kept[self.flows.waits.after]
+            every = self.flows.waits.every
+            kept |= ((every >= 0) & kept[every]).any(axis=1)
         row = np.where(kept, np.cumsum(kept) - 1, -1).tolist()
         return replace(
             self,

@@ -16,8 +16,9 @@ from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
 from telemetry.topology import Topology
 from twin.arrivals.calibrate import Calibrated, calibrated
-from twin.arrivals.chains import MOST_WAITING, Pair, chains_of, waiting_share
+from twin.arrivals.chains import MOST_WAITING, chains_of, waiting_share
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
+from twin.arrivals.steps import Pair
 from twin.paths.advice import advise
 from twin.paths.result import PathAdvice
 from twin.scenario import FabricSizes, Scenario

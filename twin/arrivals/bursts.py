@@ -19,8 +19,9 @@ TOGETHER_S = 25e-6  # packets of one burst leave their senders within the time o
 _BACKGROUND = 8  # times as long around it, where pairs are by chance
 _LEAST_SIGNIFICANCE = 3.0
 _BY_CHANCE = 0.05
-_LEAST_BATCH = 8
-_PAUSE, _LONGEST_LAG = 6.0, 1.7  # in mean spacings; of exponential times the mean lag is just below 1
+LEAST_BATCH = 8
+_LATEST, _LONGEST_LAG = 4.0, 1.7  # in spacings; of exponential times the mean lag is just below 1
+_AT_ONCE = 1_000  # messages of a sender looked at together
 _ALIKE_WITHIN = 2.0  # times the variance by chance: of fifteen messages alike one batch in a hundred has more
 
 
@@ -78,20 +79,44 @@ def started_together(
     """Messages that a sender began at one moment, as a collective's are: their rows, and when.
 
     The first sample of a message leaves (``first_s``) an exponential time of mean ``spacing_s`` after its
-    start. At least ``_LEAST_BATCH`` messages of one ``sender`` whose first samples differ by no more than
-    such times would are taken to have begun together; the earliest tells when, to a fraction of a spacing.
+    start. At least ``LEAST_BATCH`` messages of one ``sender`` whose first samples differ by no more than
+    such times would are taken to have begun together, those between them that began otherwise too; the
+    earliest tells when, to a fraction of a spacing.
     """
-    found = []
     order = np.lexsort((first_s, sender))
-    same = np.diff(sender[order]) == 0
-    joins = same & (np.diff(first_s[order]) <= _PAUSE * spacing_s[order[1:]])
-    for batch in np.split(order, np.flatnonzero(~joins) + 1):
-        if len(batch) < _LEAST_BATCH:
-            continue
-        mean_s, earliest_s = float(spacing_s[batch].mean()), float(first_s[batch[0]])
-        if float(first_s[batch].mean()) - earliest_s <= _LONGEST_LAG * mean_s:
-            found.append((batch, earliest_s - mean_s / len(batch)))
+    found = []
+    for own in np.split(order, np.flatnonzero(np.diff(sender[order])) + 1):
+        for at in range(0, len(own), _AT_ONCE):
+            found += _begun_together(own[at : at + _AT_ONCE], first_s, spacing_s)
     return found
+
+
+def _begun_together(
+    rows: NDArray[np.int64], first_s: NDArray[np.float64], spacing_s: NDArray[np.float64]
+) -> list[tuple[NDArray[np.int64], float]]:
+    """``started_together`` of one sender's messages, in order of their first samples.
+
+    The likeliest begin is the first sample after which the others follow soonest, in their own spacings: what
+    began before by itself would put all of them late.
+    """
+    found: list[tuple[NDArray[np.int64], float]] = []
+    if len(rows) < LEAST_BATCH:
+        return found
+    lag = (first_s[rows] - first_s[rows][:, None]) / np.maximum(spacing_s[rows], 1e-9)
+    sooner = np.where(np.triu(np.ones_like(lag, np.bool_)), np.maximum(_LATEST - lag, 0.0), 0.0)
+    while True:
+        weight = np.where(np.count_nonzero(sooner, axis=1) >= LEAST_BATCH, sooner.sum(axis=1), 0.0)
+        first = int(np.argmax(weight))
+        if weight[first] == 0.0:
+            return found
+        batch = np.flatnonzero(sooner[first])
+        mean_s, earliest_s = float(spacing_s[rows[batch]].mean()), float(first_s[rows[first]])
+        if float(first_s[rows[batch]].mean()) - earliest_s <= _LONGEST_LAG * mean_s:
+            found.append((rows[batch], earliest_s - mean_s / len(batch)))
+            sooner[:, batch] = 0.0
+            sooner[batch] = 0.0
+        else:
+            sooner[first] = 0.0
 
 
 def batches(

@@ -8,7 +8,6 @@ are replayed when they were seen to start; ``waiting_share`` says how much of th
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,18 +16,23 @@ from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
 from twin.arrivals.bursts import batches, first_samples, usual_spacing
+from twin.arrivals.steps import (
+    FOLLOWS_S,
+    LARGE_BYTES,
+    LEAST_SAMPLES,
+    OVERLAP,
+    SPACINGS,
+    Pair,
+    by_pair,
+    ends_s,
+    stepping,
+)
 
-_LARGE_BYTES = 300_000.0
-_LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
-_FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, as sampling shows them, ...
-_SPACINGS, _OVERLAP = 4.0, 0.25  # ... or as many times between two samples; the part of a message it may be
 _LEAST_TURNS = 4  # of a pair, or of all: two messages may follow each other by chance
 _FOLLOWING = 0.75  # of a pair's messages that have one before them: some resume after a pause
 _FOLLOWING_OF_ALL = 0.4  # web search, data mining and Hadoop have 0.01 to 0.18, by chance
 MOST_WAITING = 0.5  # of large messages' bytes: above, a long replay would pile up what would have waited
 _FEW_LARGE = 20
-
-Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,12 +47,6 @@ class Chained:
     gap_s: float
 
 
-def _ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
-    """When each message ended, as its samples suggest; inf while it is being sent."""
-    between_s = (arrivals.last_s - arrivals.start_s) / np.maximum(arrivals.n_samples, 1)
-    return np.where(np.isfinite(arrivals.wire_bytes), arrivals.last_s + between_s, np.inf)
-
-
 def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> frozenset[Pair]:
     """Senders and receivers of which most large messages follow one another.
 
@@ -60,9 +58,10 @@ def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> f
     _, first_s = first_samples(arrivals, nic_bytes_per_s)
     for batch, _ in batches(arrivals, first_s, arrivals.start_s <= 0.0):
         alone[batch] = False
+    alone &= ~stepping(arrivals, nic_bytes_per_s)
     arrivals = arrivals.take(np.flatnonzero(alone))
     after = _followed(arrivals)
-    pairs = _by_pair(arrivals)
+    pairs = by_pair(arrivals)
     follow = {pair: int(np.count_nonzero(after[rows] >= 0)) for pair, rows in pairs.items()}
     may = {pair: len(rows) - 1 for pair, rows in pairs.items()}
     all_do = sum(follow.values()) >= max(_LEAST_TURNS, _FOLLOWING_OF_ALL * sum(may.values()))
@@ -86,7 +85,7 @@ def chained(
         return None
     waits = np.flatnonzero(after >= 0)
     # Of one message sampling shows the gap to some tens of microseconds.
-    usual_s = max(float(np.median(arrivals.start_s[waits] - _ends_s(arrivals)[after[waits]])), 0.0)
+    usual_s = max(float(np.median(arrivals.start_s[waits] - ends_s(arrivals)[after[waits]])), 0.0)
     more: list[int] = []
     more_after: list[int] = []
     for last in np.setdiff1d(waits, after).tolist():
@@ -116,11 +115,11 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     None is followed by two.
     """
     after = np.full(len(arrivals), -1)
-    end_s = _ends_s(arrivals)
+    end_s = ends_s(arrivals)
     lasting_s = end_s - arrivals.start_s
     between_s = lasting_s / (arrivals.n_samples + 1)
-    within_s = np.minimum(np.maximum(_FOLLOWS_S, _SPACINGS * between_s), _OVERLAP * lasting_s)
-    for pair, rows in _by_pair(arrivals).items():
+    within_s = np.minimum(np.maximum(FOLLOWS_S, SPACINGS * between_s), OVERLAP * lasting_s)
+    for pair, rows in by_pair(arrivals).items():
         if pairs is not None and pair not in pairs:
             continue
         free: list[int] = []
@@ -134,15 +133,6 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     return after
 
 
-def _by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
-    """The large messages of each pair in order of their start."""
-    found: defaultdict[Pair, list[int]] = defaultdict(list)
-    large = np.flatnonzero((arrivals.sent_bytes >= _LARGE_BYTES) & (arrivals.n_samples >= _LEAST_SAMPLES))
-    for row in large[np.argsort(arrivals.start_s[large], kind="stable")].tolist():
-        found[arrivals.src_host[row], arrivals.dst_host[row]].append(row)
-    return found
-
-
 def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> float | None:
     """The share of large messages' bytes that wait for others and are not replayed so: 0.0 to 1.0, None where
     that is not known. Replayed for long, such traffic piles up as it never would.
@@ -151,22 +141,22 @@ def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) 
     begins at one moment; those of chains are replayed so. ``nic_bytes_per_s``: line rates by host. By
     chance it is up to 0.3.
     """
-    large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= _LARGE_BYTES))
-    if len(large) < _FEW_LARGE or usual_spacing(arrivals) * _LEAST_SAMPLES > _LARGE_BYTES:
+    large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= LARGE_BYTES))
+    if len(large) < _FEW_LARGE or usual_spacing(arrivals) * LEAST_SAMPLES > LARGE_BYTES:
         return None
     pairs = list(zip(large.src_host, large.dst_host, strict=True))
     number = {pair: at for at, pair in enumerate(dict.fromkeys(pairs))}
     pair = np.array([number[one] for one in pairs])
-    end_s = _ends_s(large)
+    end_s = ends_s(large)
     apart = float(large.last_s.max()) + 1.0  # pairs out of each other's reach
     ended = np.sort((pair * apart + end_s)[np.isfinite(end_s)])
     began = pair * apart + large.start_s
-    earliest, latest = (np.searchsorted(ended, began + at) for at in (-_FOLLOWS_S, _FOLLOWS_S))
-    own = end_s < large.start_s + _FOLLOWS_S
+    earliest, latest = (np.searchsorted(ended, began + at) for at in (-FOLLOWS_S, FOLLOWS_S))
+    own = end_s < large.start_s + FOLLOWS_S
     waits = latest - earliest - own > 0
     _, first_s = first_samples(large, nic_bytes_per_s)
     for batch, _ in batches(large, first_s, np.zeros(len(large), np.bool_)):
         waits[batch] = True
     chains = chains_of(large, nic_bytes_per_s)
-    waits &= np.array([one not in chains for one in pairs])
+    waits &= np.array([one not in chains for one in pairs]) & ~stepping(large, nic_bytes_per_s)
     return float(large.sent_bytes[waits].sum() / large.sent_bytes.sum())

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from telemetry.errors import TopologyError
 from telemetry.state import NetworkState, QueueRef
 from telemetry.topology import Topology, flow_hash
-from twin.arrivals.chains import Chained, Pair, chained
+from twin.arrivals.chains import Chained, chained
+from twin.arrivals.steps import Pair, Stepped, stepped
 from twin.errors import ScenarioError
 from twin.scenario import Flows, Scenario, Waits
 from twin.senders.dcqcn import DcqcnParams
@@ -53,6 +54,9 @@ def scenario_from_state(
     linked = chained(arrivals, chains, begin_s, state.duration_s)
     if linked is not None:
         arrivals = linked.arrivals
+    steps = stepped(arrivals, begin_s, state.duration_s)
+    if steps is not None:
+        arrivals = steps.arrivals
     running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)
     average = arrivals.sent_bytes / running_s
     before = arrivals.start_s <= max(begin_s, RUNNING_FROM_S)
@@ -99,7 +103,7 @@ def scenario_from_state(
         ),
         path_offset=offsets,
         path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
-        waits=None if linked is None else _waits(linked, kept),
+        waits=_waits(linked, steps, kept),
     )
     return Scenario(
         name="telemetry window",
@@ -116,13 +120,22 @@ def scenario_from_state(
     )
 
 
-def _waits(linked: Chained, kept: NDArray[np.int64]) -> Waits:
-    """The waits of the rows ``kept``, in their order; one whose message before is not among them has none."""
-    place = np.full(len(linked.after), -1)
+def _waits(linked: Chained | None, steps: Stepped | None, kept: NDArray[np.int64]) -> Waits | None:
+    """The waits of the rows ``kept``, in their order; one waits for no message that is not among them."""
+    every = np.full((int(kept.max()) + 1, 1), -1)
+    gap_s = np.zeros(len(every))
+    if linked is not None:
+        every[: len(linked.after), 0] = linked.after[: len(every)]
+        gap_s[:] = linked.gap_s
+    if steps is not None:
+        own = steps.after[: len(every)]
+        every = np.column_stack((np.where(own[:, 0] >= 0, -1, every[:, 0]), own))
+        gap_s[(own >= 0).any(axis=1)] = steps.gap_s
+    place = np.full(max(len(every), int(every.max()) + 1), -1)
     place[kept] = np.arange(len(kept))
-    after = np.where(linked.after[kept] >= 0, place[linked.after[kept]], -1)
-    after[after >= place[kept]] = -1  # both ran when the replay begins
-    return Waits(after=after, gap_s=np.full(len(kept), linked.gap_s))
+    after = np.where(every[kept] >= 0, place[every[kept]], -1)
+    after[after >= place[kept][:, None]] = -1  # both ran when the replay begins
+    return Waits.of(after, gap_s[kept])
 
 
 def replayed_from_s(state: NetworkState, replay_s: float | None = None) -> float:

@@ -81,24 +81,41 @@ def _kept(
 def _linked(parts: Sequence[Flows]) -> Waits | None:
     """The waits of all parts.
 
-    The first message of a chain waits for the last that its hosts have in the part before.
+    The first message of a chain waits for the last that its hosts have in the part before, the first step of
+    a host for all that it sends and receives in its last step there.
     """
-    after: list[NDArray[np.int64]] = []
+    after: list[list[int]] = []
     gap_s: list[NDArray[np.float64]] = []
-    ends: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-    row = 0
+    chains: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+    steps: defaultdict[str, list[int]] = defaultdict(list)
+    begins = 0
     for part in parts:
         waits = part.waits or Waits(after=np.full(len(part), -1), gap_s=np.zeros(len(part)))
-        waited_for = np.isin(np.arange(len(part)), waits.after)
-        linked = np.where(waits.after >= 0, waits.after + row, -1)
-        for first in np.flatnonzero(waited_for & (waits.after < 0)).tolist():
-            if before := ends[part.src[first], part.dst[first]]:
-                linked[first] = before.popleft()
-        ends.clear()
-        for last in np.flatnonzero(~waited_for & (waits.after >= 0)).tolist():
-            ends[part.src[last], part.dst[last]].append(row + last)
-        after.append(linked)
+        every = waits.every
+        rows = [(row[row >= 0] + begins).tolist() for row in every]
+        waited_for = np.isin(np.arange(len(part)), every)
+        waiting = waits.after >= 0
+        of_step = np.count_nonzero(every >= 0, axis=1) > 1
+        of_step |= np.isin(np.arange(len(part)), every[of_step])
+        first_s: dict[str, float] = {}
+        for first in np.flatnonzero(waited_for & ~waiting).tolist():
+            src = part.src[first]
+            if not of_step[first] and (before := chains[src, part.dst[first]]):
+                rows[first] = [before.popleft()]
+            elif of_step[first] and part.start_s[first] == first_s.setdefault(src, part.start_s[first]):
+                rows[first] = steps[src]
+        chains.clear()
+        steps.clear()
+        for last in np.flatnonzero(~waited_for & waiting).tolist():
+            if of_step[last]:
+                steps[part.src[last]].append(begins + last)
+                steps[part.dst[last]].append(begins + last)
+            else:
+                chains[part.src[last], part.dst[last]].append(begins + last)
+        after += rows
         gap_s.append(waits.gap_s)
-        row += len(part)
-    every = Waits(after=np.concatenate(after), gap_s=np.concatenate(gap_s))
-    return every if np.any(every.after >= 0) else None
+        begins += len(part)
+    every = np.full((begins, max(1, *map(len, after))), -1)
+    for at, row in enumerate(after):
+        every[at, : len(row)] = row
+    return Waits.of(every, np.concatenate(gap_s))

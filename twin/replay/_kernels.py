@@ -84,6 +84,7 @@ def reset(tables: Tables, work: Work) -> None:
     pool.n_due = 0
     pool.short = 0
     for i in range(tables.flows.size):
+        tables.flows[i].waits_left = tables.flows[i].waits
         tables.flows[i].began = np.nan
         tables.flows[i].completed = np.nan
         tables.flows[i].sent = 0.0
@@ -236,7 +237,7 @@ def replay(
         # taken back as a negative burst.
         first_free = n_free
         while next_flow < flows.size and flows[next_flow].start < step + 1:
-            if flows[next_flow].after < 0:
+            if flows[next_flow].waits == 0:
                 flows[next_flow].began = flows[next_flow].start
                 n_free -= 1
                 start_flow(free[n_free], next_flow, tables, work, params, seed, step)

@@ -249,14 +249,15 @@ def last_bytes(tables: Tables, work: Work, q: int, step: int) -> None:
 
 @inlined
 def release_followers(tables: Tables, work: Work, flow: Record, step: int) -> None:
-    """The flows that waited for this one start a gap after it, in the next step at the earliest."""
-    follower = flow.follower
-    while follower >= 0:
+    """The flows that waited for this one last start a gap after it, in the next step at the earliest."""
+    for place in range(flow.followers_first, flow.followers_end):
+        follower = tables.followers[place]
         waiting = tables.flows[follower]
-        waiting.began = max(flow.completed + waiting.gap, step + 1.0)
-        work.due[work.pool[0].n_due] = follower
-        work.pool[0].n_due += 1
-        follower = waiting.sibling
+        waiting.waits_left -= 1
+        if waiting.waits_left == 0:
+            waiting.began = max(flow.completed + waiting.gap, step + 1.0)
+            work.due[work.pool[0].n_due] = follower
+            work.pool[0].n_due += 1
 
 
 @inlined

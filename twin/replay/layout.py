@@ -51,6 +51,7 @@ class Tables(NamedTuple):
     """One scenario in steps and bytes."""
 
     flows: Table
+    followers: Ints  # of each flow, one after the other
     entries: Table
     nics: Table
     inlets: Table
@@ -145,11 +146,12 @@ FLOW = np.dtype(
         ("bytes", FLOAT),
         ("rate", FLOAT),  # initial
         ("entry", INT),
-        ("after", INT),  # the flow that it waits for, −1: none
-        ("gap", FLOAT),  # steps from when that one's last byte leaves its last queue
-        ("follower", INT),  # the first of those that wait for this one, −1: none ...
-        ("sibling", INT),  # ... and the next that waits for the same
+        ("waits", INT),  # flows that must be delivered first
+        ("gap", FLOAT),  # steps from when the last one's last byte leaves its last queue
+        ("followers_first", INT),  # of those that wait for this one, in ``Tables.followers``, ...
+        ("followers_end", INT),  # ... up to here
         # run
+        ("waits_left", INT),
         ("began", FLOAT),  # in steps, NaN until then
         ("ending_after", INT),  # next in its queue's list of flows whose last byte waits there
         ("ending_step", INT),  # the step in which that byte arrived ...

@@ -76,9 +76,11 @@ def compile_tables(scenario: Scenario, step_s: float, group_of: Mapping[int, int
     )
     window_first, window_last = (round(at_s / step_s) for at_s in scenario.window_s)
     queues, ingresses = paths.queues(), paths.ingresses()
+    flows, followers = paths.flows()
     drawn, every = drawn_paths(probed, max(1, window_last - window_first))
     return Tables(
-        flows=paths.flows(),
+        flows=flows,
+        followers=followers,
         entries=paths.entries(),
         nics=paths.nics(),
         inlets=paths.inlets(),
@@ -141,7 +143,7 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
         logs=np.zeros((n_logs, tables.feeders.size if tables.pfc else 1)),
         free=np.zeros(n_flows, dtype=np.int64),
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
-        due=np.zeros(1 + np.count_nonzero(tables.flows["after"] >= 0), dtype=np.int64),
+        due=np.zeros(1 + np.count_nonzero(tables.flows["waits"]), dtype=np.int64),
         by_block=np.zeros((BLOCKS, layout.N_TOTALS)),
         probes=np.zeros((BLOCKS, n_hops, PROBE_BINS), dtype=np.int64),
         recorded_flows=np.zeros((n_groups, tables.nics.size, n_bins), dtype=np.float32),
@@ -200,23 +202,26 @@ class _Paths:
         """Per port: how long a NIC's cable takes."""
         return (self.scenario.port_delay_s / self.step_s).astype(int).tolist()
 
-    def flows(self) -> Table:
+    def flows(self) -> tuple[Table, layout.Ints]:
+        """The flows, and the followers of each."""
         scenario = self.scenario
         table = layout.records(len(self.of_flow), layout.FLOW)
         table["start"] = scenario.flows.start_s / self.step_s
         table["bytes"] = scenario.flow_wire_bytes
         table["rate"] = scenario.flows.start_rate_bytes_per_s * self.step_s
         table["entry"] = self.of_flow
-        table["after"] = table["follower"] = table["sibling"] = -1
         waits = scenario.flows.waits
-        if waits is not None:
-            after = table["after"] = waits.after
-            last_cable_s = np.array([scenario.port_delay_s[path[-1]] for path in self.entry_of])
-            table["gap"] = (waits.gap_s + last_cable_s[self.of_flow[after]]) / self.step_s
-            for flow in np.flatnonzero(after >= 0).tolist():
-                table["sibling"][flow] = table["follower"][after[flow]]
-                table["follower"][after[flow]] = flow
-        return table
+        if waits is None:
+            return table, np.empty(0, np.int64)
+        waiting, nth = np.nonzero(waits.every >= 0)
+        waited_for = waits.every[waiting, nth]
+        order = np.lexsort((-waiting, waited_for))
+        table["waits"] = np.bincount(waiting, minlength=len(table))
+        table["followers_end"] = np.cumsum(np.bincount(waited_for, minlength=len(table)))
+        table["followers_first"][1:] = table["followers_end"][:-1]
+        last_cable_s = np.array([scenario.port_delay_s[path[-1]] for path in self.entry_of])
+        table["gap"] = (waits.gap_s + last_cable_s[self.of_flow[waits.after]]) / self.step_s
+        return table, waiting[order]
 
     def entries(self) -> Table:
         table = layout.records(len(self.entry_of), layout.ENTRY)
