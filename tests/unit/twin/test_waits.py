@@ -47,6 +47,38 @@ def test_several_may_wait_for_the_same(engine: Engine) -> None:
     assert found.slowdown["all"].mean == pytest.approx(1.0, abs=1e-6)
 
 
+@ENGINES
+def test_a_flow_that_waits_for_several_starts_after_the_last(engine: Engine) -> None:
+    """A small one and one of 168 µs on the wire; what begins before would share the third one's link."""
+    scenario = star([(0, 1), (2, 3), (2, 3)], payload_bytes=[1e5, 2e6, 2e6], duration_s=1e-3)
+    waits = Waits.of(np.array([[-1, -1], [-1, -1], [0, 1]]), np.zeros(3))
+    found = predicted(engine, replace(scenario, flows=replace(scenario.flows, waits=waits)))
+    assert found.slowdown["all"].n == 3
+    assert found.slowdown["all"].mean == pytest.approx(1.0, abs=1e-6)
+
+
+def all_to_all(ranks: int = 8, steps: int = 12) -> Scenario:
+    """Each rank begins its next step once it sent and received all of the one before."""
+    pairs = [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
+    count = len(pairs)
+    of_rank = [[at for at, pair in enumerate(pairs) if rank in pair] for rank in range(ranks)]
+    before = np.array([of_rank[src] for src, _ in pairs])
+    every = np.concatenate([np.full_like(before, -1), *(before + step * count for step in range(steps - 1))])
+    scenario = star(pairs * steps, payload_bytes=1e6, duration_s=0.015)
+    waits = Waits.of(every, np.zeros(len(every)))
+    start_s = np.zeros(len(every))
+    return replace(scenario, flows=replace(scenario.flows, waits=waits, start_s=start_s))
+
+
+@pytest.mark.parametrize("watermark", [LOW, HIGH], ids=["low", "high"])
+def test_the_engines_agree_on_steps(watermark: Watermark) -> None:
+    replay, packet = (
+        predicted(engine, all_to_all(), watermark) for engine in (ReplayEngine(), PacketEngine())
+    )
+    assert replay.slowdown["all"].mean == pytest.approx(packet.slowdown["all"].mean, rel=0.15)
+    assert replay.goodput_bytes_per_s == pytest.approx(packet.goodput_bytes_per_s, rel=0.1)
+
+
 def three_chains() -> Scenario:
     """Of larger and smaller transfers, to one receiver."""
     pairs, sizes = [(0, 3), (1, 3), (2, 3)] * 40, [3e6, 2.2e6, 1.7e6] * 40
