@@ -1,10 +1,10 @@
 """What rounds on live traffic recommend and predict, against packets that run it for long.
 
-``python -m bench.live [TRAFFIC ...]`` prints a table. A packet fabric runs the vendor default; its INT
-reports (1 packet in 64) pass through the window, and a round of the service's defaults judges its last
-moments. Then packets run the same traffic under the watermark recommended, and under twelve that are known.
-Unlike the reference problems this traffic goes on: what a watermark costs elephants shows only as they pile
-up. Each takes minutes.
+``python -m bench.live [TRAFFIC ...]`` prints a table; ``collectives`` stands for all of these. A packet
+fabric runs the vendor default; its INT reports (1 packet in 64) pass through the window, and a round of the
+service's defaults judges its last moments. Then packets run the same traffic under the watermark recommended,
+and under twelve that are known. Unlike the reference problems this traffic goes on: what a watermark costs
+elephants shows only as they pile up. Each takes minutes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from twin.senders.dcqcn import preset
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers
 
-SEED = 1
 SAMPLING = 1 / 64
 WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.45, 0.42
 PERIOD_NS, N_PERIODS = 1_000_000, 100
@@ -52,15 +51,20 @@ PERIOD_NS, N_PERIODS = 1_000_000, 100
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A fabric, its traffic as ``ecntwin lab`` takes it, and the preset of its NICs."""
+    """A fabric, its traffic as ``ecntwin lab`` takes it, the preset of its NICs, and the seed of it all."""
 
     fabric: LeafSpine
     traffic: str
     dcqcn: str = "paper"
+    seed: int = 1
 
     def parts(self, duration_s: float) -> LabParts:
         options = LabOptions(
-            leaf_spine=self.fabric, traffic=self.traffic, duration_s=duration_s, seed=SEED, dcqcn=self.dcqcn
+            leaf_spine=self.fabric,
+            traffic=self.traffic,
+            duration_s=duration_s,
+            seed=self.seed,
+            dcqcn=self.dcqcn,
         )
         return lab_parts(options)
 
@@ -87,6 +91,29 @@ TRAFFIC = MappingProxyType(
             _WIDE,
             "elephants-and-mice:0.1:elephants=8:per_receiver=2:elephant_bytes=20MB",
             "vendor",
+        ),
+    }
+)
+
+_SMALL = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
+_SMALL_WIDE = LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=25.0, uplink_gbps=50.0)
+COLLECTIVES = MappingProxyType(
+    {
+        "all-to-all over Hadoop": Live(_SMALL, "all-to-all:2MB,hadoop:0.2"),
+        "all-to-all over web search, vendor clocks": Live(
+            _SMALL_WIDE,
+            "all-to-all:500KB:compute=1ms:compute_jitter=0.2,websearch:0.2",
+            "vendor",
+            seed=2,
+        ),
+        "ring over Hadoop": Live(_SMALL, "ring-all-reduce:32MB,hadoop:0.2", seed=3),
+        "all-to-all of eight over web search": Live(
+            _SMALL_WIDE,
+            "all-to-all:1MB:group_size=8:placement=spread:compute=2ms:compute_jitter=0.2,websearch:0.2",
+            seed=4,
+        ),
+        "ring over web search, vendor clocks": Live(
+            _SMALL, "ring-all-reduce:16MB:compute=1ms:compute_jitter=0.2,websearch:0.2", "vendor", seed=5
         ),
     }
 )
@@ -121,7 +148,7 @@ def running(
 ) -> Iterator[tuple[Fabric, Results]]:
     """A packet fabric under this traffic, and what each portion of it brought."""
     parts = live.parts(until_s)
-    fabric = Fabric(parts.plan, watermark=watermark, seed=SEED, sampling_rate=sampling)
+    fabric = Fabric(parts.plan, watermark=watermark, seed=live.seed, sampling_rate=sampling)
     while fabric.now_s < until_s - 1e-9:
         if parts.feed.next_s <= fabric.now_s + 1e-9:
             fabric.offer(parts.feed.take())
@@ -170,7 +197,7 @@ def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> Roun
         fabric=FabricFacts(dcqcn=preset(live.dcqcn)),
         search=SearchSettings(),
         base=None,
-        seed=SEED,
+        seed=live.seed,
         version="",
     )
     *before, last = seen
@@ -185,7 +212,7 @@ def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> Roun
 
 def judged(name: str, workers: Workers) -> Judged:
     """A round on this traffic, held against packets."""
-    live = TRAFFIC[name]
+    live = {**TRAFFIC, **COLLECTIVES}[name]
     now = by_packets(live, VENDOR_DEFAULT)
 
     def gain(watermark: Watermark) -> float:
@@ -237,4 +264,4 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(TRAFFIC))
+    main(list(COLLECTIVES) if sys.argv[1:] == ["collectives"] else sys.argv[1:] or list(TRAFFIC))
