@@ -3,7 +3,7 @@
 Storage and bulk copies send like that. A replay that started each when it was seen to start would pile them
 up under a slower watermark, and leave gaps under a faster one; so those of a chain wait for each other, and
 the chain goes on beyond what the window showed of it. Collectives wait in ``steps``. Messages that wait in
-other ways are replayed when they were seen to start; ``waiting_share`` says how much of the traffic these are.
+other ways are replayed when they were seen to start; ``waiting_share`` says how much of the traffic they are.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) 
     that is not known. Replayed for long, such traffic piles up as it never would.
 
     A message waits that begins as another of its sender to its receiver ends, or in a batch that its sender
-    begins at one moment; those of chains and steps are replayed so. ``nic_bytes_per_s``: line rates by host. By
-    chance it is up to 0.3.
+    begins at one moment; those of chains and steps are replayed so. ``nic_bytes_per_s``: line rates by host.
+    By chance it is up to 0.3.
     """
     large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= LARGE_BYTES))
     if len(large) < _FEW_LARGE or usual_spacing(arrivals) * LEAST_SAMPLES > LARGE_BYTES:
