@@ -115,6 +115,12 @@ COLLECTIVES = MappingProxyType(
         "ring over web search, vendor clocks": Live(
             _SMALL, "ring-all-reduce:16MB:compute=1ms:compute_jitter=0.2,websearch:0.2", "vendor", seed=5
         ),
+        "all-to-all over Hadoop 0.3": Live(
+            _SMALL_WIDE, "all-to-all:1MB:compute=1ms:compute_jitter=0.3,hadoop:0.3", seed=8
+        ),
+        "ring over web search": Live(
+            _SMALL, "ring-all-reduce:8MB:compute=500us:compute_jitter=0.3,websearch:0.3", seed=9
+        ),
     }
 )
 

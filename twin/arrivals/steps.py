@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import LEAST_BATCH, batches, first_samples
+from twin.arrivals.bursts import LEAST_BATCH, alike, batches, first_samples
 
 LARGE_BYTES = 300_000.0
 LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
@@ -27,7 +27,9 @@ _OVER = 0.9  # of a step's messages, as the host begins the next
 _MOST_WAITED_FOR = 64  # by a message, of those that ended last
 _LEAST_TURNS = 8  # of a pair in a ring
 _BEYOND_CHANCE, _SIGMAS = 0.5, 3.0  # of what chance leaves, so many turns follow; and surely more than by it
-_ALIKE_SIGMAS = 4.0  # of samples: a pair's other messages are not of its steps
+_ALIKE_SIGMAS = 3.0  # of samples: what began at the same moment and differs by more did so by chance, ...
+_ALIKE_SHARE = 0.75  # ... where so many do not; of one size nearly all
+_SAME_PAIR_SIGMAS = 4.0  # in a ring hardly anything else is of the pair
 
 Rows = NDArray[np.int64]
 Pair = tuple[str, str]
@@ -84,7 +86,7 @@ def in_turn(arrivals: FlowArrivals) -> list[Rows]:
         rows = np.array(of_pair)
         samples = arrivals.n_samples[rows]
         usual = float(np.median(samples))
-        rows = rows[np.abs(samples - usual) <= _ALIKE_SIGMAS * np.sqrt(usual)]
+        rows = rows[np.abs(samples - usual) <= _SAME_PAIR_SIGMAS * np.sqrt(usual)]
         rows = rows[(arrivals.start_s[rows] > 0.0) & np.isfinite(end_s[rows])]
         n_turns = len(rows) - 1
         if n_turns < _LEAST_TURNS:
@@ -128,6 +130,7 @@ def stepped(arrivals: FlowArrivals, since_s: float, until_s: float) -> Stepped |
     following = _following(arrivals, steps)
     if not following:
         return None
+    arrivals = _of_one_size(arrivals, np.concatenate(steps))
     gap_s = max(float(np.median([gap_s for _, _, gap_s in following])), 0.0)
     waiting = [(step, rows) for step, rows, _ in following]
     shown_steps = [step for step in steps if arrivals.start_s[step[0]] > since_s]
@@ -163,7 +166,12 @@ def stepped(arrivals: FlowArrivals, since_s: float, until_s: float) -> Stepped |
 
 
 def _with_rings(arrivals: FlowArrivals, steps: list[Rows]) -> list[Rows]:
-    """``steps`` and those of rings among the other messages."""
+    """``steps`` without what began with them by chance, and those of rings among the other messages."""
+    if steps:
+        like = np.zeros(len(arrivals), np.bool_)
+        rows = np.concatenate(steps)
+        like[rows[_alike(arrivals, rows)]] = True
+        steps = [step[like[step]] for step in steps if np.any(like[step])]
     others = np.ones(len(arrivals), np.bool_)
     for rows in steps:
         others[rows] = False
@@ -200,6 +208,34 @@ def _following(arrivals: FlowArrivals, steps: Iterable[Rows]) -> list[tuple[Rows
     if len(found) < 0.5 * n_turns or not found:
         return []
     return found if np.median([gap_s for _, _, gap_s in found]) <= np.median(lasts_s) else []
+
+
+def _alike(arrivals: FlowArrivals, rows: Rows) -> NDArray[np.bool_]:
+    """Which of these rows sampling alone may tell from the usual one; all, where most differ by more.
+
+    Of one that is still being sent only a part was seen.
+    """
+    samples = arrivals.n_samples[rows]
+    usual = float(np.median(samples))
+    ended = np.isfinite(arrivals.wire_bytes[rows]) & (arrivals.last_s[rows] < arrivals.last_s.max())
+    like = np.abs(samples - usual) <= _ALIKE_SIGMAS * np.sqrt(usual)
+    if np.count_nonzero(like & ended) < _ALIKE_SHARE * np.count_nonzero(ended):
+        return np.ones(len(rows), np.bool_)
+    return np.asarray(like | (~ended & (samples < usual)))
+
+
+def _of_one_size(arrivals: FlowArrivals, rows: Rows) -> FlowArrivals:
+    """Messages of steps as large as they are in the mean, if sampling alone tells them apart.
+
+    A step lasts as long as its slowest message: sizes that differ by sampling would make all steps longer.
+    """
+    ended = rows[np.isfinite(arrivals.wire_bytes[rows]) & (arrivals.last_s[rows] < arrivals.last_s.max())]
+    if not alike(arrivals.n_samples[ended]):
+        return arrivals
+    wire, sent = arrivals.wire_bytes.copy(), arrivals.sent_bytes.copy()
+    wire[rows] = wire[ended].mean()
+    sent[ended] = wire[ended]
+    return replace(arrivals, wire_bytes=wire, sent_bytes=sent)
 
 
 def _own(arrivals: FlowArrivals, steps: Iterable[Rows]) -> Iterable[tuple[str, list[Rows]]]:
