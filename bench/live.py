@@ -118,6 +118,9 @@ COLLECTIVES = MappingProxyType(
         "all-to-all over Hadoop 0.3": Live(
             _SMALL_WIDE, "all-to-all:1MB:compute=1ms:compute_jitter=0.3,hadoop:0.3", seed=8
         ),
+        "all-to-all over web search": Live(
+            _SMALL_WIDE, "all-to-all:2MB:compute=2ms:compute_jitter=0.2,websearch:0.3", seed=11
+        ),
         "ring over web search": Live(
             _SMALL, "ring-all-reduce:8MB:compute=500us:compute_jitter=0.3,websearch:0.3", seed=9
         ),
