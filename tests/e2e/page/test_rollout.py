@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, decide, expect_phase, go
+from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, decide, expect_phase, go, new_page
 from tests.e2e.page.over_lab import ELSEWHERE, SOAKING, WINDOW_S, OverLab, over_lab
 from tests.e2e.test_lab import DEFAULT
 
@@ -122,7 +122,7 @@ def test_a_switch_set_by_somebody_else_shows_as_drifted_until_adopted(here: Over
     assert here.runs() == ELSEWHERE
 
 
-def test_another_hash_is_shown_and_taken_back(here: OverLab, page: Page) -> None:
+def test_another_hash_is_shown_and_taken_back(here: OverLab, page: Page, browser: Browser) -> None:
     here.service.post("/v1/switches/leaf1/hash", json={"value": "7"}).raise_for_status()
     go(page, "Act")
     expect(page.locator("#rollout-hashes tbody tr")).to_contain_text("its own → 7")
@@ -136,5 +136,10 @@ def test_another_hash_is_shown_and_taken_back(here: OverLab, page: Page) -> None
     expect_phase(page, "rolled back")
     go(page, "History")
     expect(page.locator("#rollouts-table tbody tr").first).to_contain_text("hash 7")
-    page.goto(f"{here.url}/#/why/%E0")  # what no browser would write; nothing fails for it
-    expect(page.get_by_role("heading", name="Why", level=1)).to_be_attached()
+    other = new_page(browser)
+    complaints = complaints_of(other)
+    with other.expect_console_message(lambda message: "404" in message.text, timeout=PATIENCE_MS):
+        other.goto(f"{here.url}/#/why/%E0")  # what no browser would write, of a recommendation not found
+    expect(other.get_by_role("heading", name="Why", level=1)).to_be_attached()
+    other.close()
+    assert all("404" in one for one in complaints), complaints
