@@ -15,6 +15,7 @@ from settings.errors import InputError
 from telemetry.topology import Topology, leaf_spine
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
+from twin.senders.classes import unlike_most
 from twin.senders.dcqcn import PRESETS
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import read_traffic
@@ -134,11 +135,7 @@ def lab_plan(options: LabOptions) -> tuple[Topology, FabricPlan]:
     return topology, FabricPlan(
         ports=topology.ports,
         dcqcn=facts.dcqcn,
-        dcqcn_by_host={
-            host: facts.dcqcn_by_class[name]
-            for host, name in facts.nic_class.items()
-            if name in facts.dcqcn_by_class
-        },
+        dcqcn_by_host=unlike_most(facts.nic_class, facts.dcqcn_by_class, facts.dcqcn),
         mtu_payload_bytes=facts.mtu_payload_bytes or FabricPlan.mtu_payload_bytes,
         wire_overhead_bytes=facts.wire_overhead_bytes,
         buffer_bytes=facts.buffer_bytes,

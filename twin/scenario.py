@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from telemetry.roles import port_roles
 from telemetry.topology import EgressPort
 from twin.errors import ScenarioError, check_above_zero, check_not_negative
+from twin.senders.classes import unlike_most
 from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
 
@@ -222,8 +223,7 @@ class Scenario(FabricSizes):
     @cached_property
     def dcqcn_by_host(self) -> Mapping[str, DcqcnParams]:
         """Hosts that run other values than ``dcqcn``."""
-        own = ((host, self.dcqcn_by_class.get(name)) for host, name in self.nic_class.items())
-        return {host: params for host, params in own if params is not None and params != self.dcqcn}
+        return unlike_most(self.nic_class, self.dcqcn_by_class, self.dcqcn)
 
     def dcqcn_of(self, host: str) -> DcqcnParams:
         return self.dcqcn_by_host.get(host, self.dcqcn)

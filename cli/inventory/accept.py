@@ -45,7 +45,7 @@ from switches.registry import AdapterRegistry
 from telemetry.topology import GBPS, Topology
 from twin.packet.plan import FabricPlan
 from twin.search.round import Progress
-from twin.senders.classes import nic_classes
+from twin.senders.classes import nic_classes, unlike_most
 from twin.units import duration_text, percent_text
 from twin.watermark import Watermark
 
@@ -160,8 +160,7 @@ def _read(
     classes = nic_classes(said, topology)
     senders = senders_of(list(hosts), known, plan.dcqcn, said=not default_dcqcn, classes=classes)
     if default_dcqcn:
-        own = {host: senders.of_class(classes.get(host, "")) for host in plan.hosts}
-        by_host = {host: params for host, params in own.items() if params != senders.params}
+        by_host = unlike_most(classes, senders.by_class, senders.params)
         plan = replace(plan, dcqcn=senders.params, dcqcn_by_host=by_host)
     return plan, {port: _running(plan, port, readings) for port in plan.switch_ports}, senders.notes
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from telemetry.topology import GBPS, Topology
+from twin.senders.dcqcn import DcqcnParams
 
 
 def nic_classes(said: Mapping[str, str], topology: Topology | None) -> Mapping[str, str]:
@@ -28,3 +29,11 @@ def nic_classes(said: Mapping[str, str], topology: Topology | None) -> Mapping[s
         for host, rate in rates.items()
     }
     return classes if len(set(classes.values())) > 1 else {}
+
+
+def unlike_most(
+    nic_class: Mapping[str, str], by_class: Mapping[str, DcqcnParams], most: DcqcnParams
+) -> dict[str, DcqcnParams]:
+    """The hosts that run something else than ``most``, and what: each what its class does."""
+    own = ((host, by_class.get(name, most)) for host, name in nic_class.items())
+    return {host: params for host, params in own if params != most}
