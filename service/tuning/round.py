@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
@@ -34,7 +34,7 @@ from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
-NOT_BY_ROLE = "fluid"  # the engine with one watermark for all ports, and one DCQCN for all NICs
+ONE_FOR_ALL = "fluid"  # the engine with one watermark for all ports, and one DCQCN for all NICs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +59,17 @@ class Fabric:
 
     def sending(self, scenario: Scenario, topology: Topology) -> Scenario:
         """The scenario with these senders."""
-        now = scenario.dcqcn, scenario.senders, scenario.nic_class, scenario.dcqcn_by_class
         names = {host.name for host in topology.hosts}
         classes = {host: name for host, name in self.nic_class.items() if host in names}
-        dcqcn, senders, nic_class, by_class = found = (
-            self.dcqcn,
-            self.senders_of(topology),
-            classes,
-            {name: one for name, one in self.dcqcn_by_class.items() if name in classes.values()},
-        )
-        if now == found:
-            return scenario
-        return replace(scenario, dcqcn=dcqcn, senders=senders, nic_class=nic_class, dcqcn_by_class=by_class)
+        known = set(classes.values())
+        found: dict[str, Any] = {
+            "dcqcn": self.dcqcn,
+            "senders": self.senders_of(topology),
+            "nic_class": classes,
+            "dcqcn_by_class": {name: one for name, one in self.dcqcn_by_class.items() if name in known},
+        }
+        same = all(getattr(scenario, name) == value for name, value in found.items())
+        return scenario if same else replace(scenario, **found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,14 +199,14 @@ def run_round(
             progress(step)
 
     search = ask.search
-    if NOT_BY_ROLE in (search.engine, search.second_engine) and ask.fabric.nic_class:
+    if ONE_FOR_ALL in (search.engine, search.second_engine) and ask.fabric.nic_class:
         ask = _alike(ask)
     first = scenario_of(state, ask.fabric)
     tuned = switches_of(first)
     running = incumbent(tuned)
     exceptions = () if by_role is None else by_role_of(first, running, by_role)
     mixed: tuple[str, ...] = ()
-    if exceptions and NOT_BY_ROLE in (search.engine, search.second_engine):
+    if exceptions and ONE_FOR_ALL in (search.engine, search.second_engine):
         mixed = (_one_for_all_note(exceptions, running),)
         exceptions = ()
     elif exceptions:
@@ -302,7 +301,7 @@ def _mixed_note(switches: Collection[str], running: Watermark, incumbent: Incumb
 def _one_for_all_note(exceptions: Sequence[tuple[str, Watermark]], running: Watermark) -> str:
     roles = " and ".join(role for role, _ in exceptions)
     return (
-        f"Ports of {roles} run something else than {watermark_text(running)}, but the engine {NOT_BY_ROLE} "
+        f"Ports of {roles} run something else than {watermark_text(running)}, but the engine {ONE_FOR_ALL} "
         "takes all to run that."
     )
 
@@ -313,7 +312,7 @@ def _alike(ask: Ask) -> Ask:
     if others := sorted(ask.fabric.dcqcn_by_class):
         notes += (
             f"NICs of {', '.join(others)} run other DCQCN values than most, but the engine "
-            f"{NOT_BY_ROLE} takes all to run what most do.",
+            f"{ONE_FOR_ALL} takes all to run what most do.",
         )
     return replace(ask, notes=notes, fabric=replace(ask.fabric, nic_class={}, dcqcn_by_class={}))
 

@@ -201,9 +201,9 @@ def replay(
 
     ``params`` are rows of what NICs run. ``SHORT``: a pool of ``work`` has no room left, nothing written
     counts. Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive) and ``sent``,
-    ``tables.queues.depth_sum``, ``histogram``
-    (monitored depths, one sample a step of the window), ``totals`` and ``work.by_block`` (see ``layout``),
-    ``work.probes`` and, every ``series_every`` steps if that is above 0, ``series[monitored, sample]``.
+    ``tables.queues.depth_sum``, ``histogram`` (monitored depths, one sample a step of the window), ``totals``
+    and ``work.by_block`` (see ``layout``), ``work.probes`` and, every ``series_every`` steps if that is above
+    0, ``series[monitored, sample]``.
     """
     flows, entries, nics, inlets = tables.flows, tables.entries, tables.nics, tables.inlets
     queues, switches = tables.queues, tables.switches
