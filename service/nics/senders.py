@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -68,7 +68,7 @@ def senders_of(
     if not hosts:
         return Senders(configured)
     params, known = usual(readings.values())
-    read = sum(any(nic.params is not None for nic in one.nics) for one in readings.values())
+    read = _known(readings.values())
     if params is None or read < ENOUGH * len(hosts):
         which = f"only {read} of {len(hosts)} hosts" if read else "no host"
         note = f"DCQCN of the NICs is known of {which}; the twin takes senders to run what the settings say."
@@ -117,6 +117,11 @@ def senders_of(
     return Senders(params, "nics", tuple(notes), len(others), differ, contradict, by_class)
 
 
+def _known(readings: Iterable[Reading]) -> int:
+    """How many hosts say what a NIC of theirs runs."""
+    return sum(any(nic.params is not None for nic in one.nics) for one in readings)
+
+
 def _by_class(
     hosts: Collection[str], readings: Mapping[str, Reading], params: DcqcnParams, classes: Mapping[str, str]
 ) -> tuple[dict[str, DcqcnParams], list[str]]:
@@ -130,8 +135,7 @@ def _by_class(
     for name, named in sorted(of_class.items()):
         read = [readings[host] for host in named if host in readings]
         own, _ = usual(read)
-        known = sum(any(nic.params is not None for nic in one.nics) for one in read)
-        if own is None or known < ENOUGH * len(named):
+        if own is None or _known(read) < ENOUGH * len(named):
             unknown.append(name)
         elif own != params:
             by_class[name] = own

@@ -167,7 +167,7 @@ class _Runs:
                 by_senders: dict[tuple[object, ...], list[Settings]] = {}
                 for one in dict.fromkeys(wanted):
                     if _key(look, moment, seed, one) not in self._found:
-                        by_senders.setdefault((one.senders, one.dcqcn_by_class), []).append(one)
+                        by_senders.setdefault(_nics_of(one), []).append(one)
                 jobs += [(moment, seed, group) for group in by_senders.values()]
         total, done = sum(len(group) for _, _, group in jobs), 0
         if not total:
