@@ -33,7 +33,7 @@ from twin.engine import engine
 from twin.jit import kernel
 from twin.packet._policy import decided
 from twin.packet.fabric import Fabric
-from twin.packet.kmin_floor import KminFloor, dcqcn_share, kmin_floor, shaped
+from twin.packet.kmin_floor import KminFloor, dcqcn_share, endless, kmin_floor, shaped
 from twin.packet.layout import Floats, Params, State
 from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
@@ -159,18 +159,12 @@ def star(
     return FabricPlan(ports=topology.ports, dcqcn=dcqcn, senders=senders)
 
 
-def _endless(flows: int, seed: int) -> Traffic:
-    """From each other host to h0, in the order of hosts."""
-    starts_s = np.sort(np.random.default_rng(seed).uniform(0.0, 2e-4, flows))
-    return Traffic.independent(list(range(1, flows + 1)), [0] * flows, np.inf, starts_s)
-
-
 def settled(flows: int, senders: Mapping[int, RttSender], mark: Watermark) -> Settled:
     """``senders`` of flows by number; the others run DCQCN. 100 Gbit/s, a packet alone takes 8.2 µs."""
     plan = star(flows, {f"h{number + 1}": sender for number, sender in senders.items()})
     [hot] = [index for index, port in enumerate(plan.ports) if port.port == "to-h0"]
     fabric = Fabric(plan, watermark=mark, seed=1, monitored=[hot])
-    fabric.offer(_endless(flows, seed=1))
+    fabric.offer(endless(plan, "h0", plan.hosts[1:], seed=1))
     fabric.advance(SETTLED_S)
     fabric.forget_depths()
     fabric.keep_decisions(DECISIONS)
@@ -245,7 +239,7 @@ class Mix:
         """The least Kmin at which DCQCN has its share, as one run raises it by 4 % every 250 ms."""
         plan, dcqcn = self.plan, slice(self.n_senders, None)
         fabric = Fabric(plan, watermark=shaped(first_bytes, INCUMBENT), seed=seed)
-        fabric.offer(_endless(len(self.hosts), seed))
+        fabric.offer(endless(plan, "h0", self.hosts, seed=seed))
         for dwell in range(SWEPT):
             kmin_bytes = first_bytes * 1.04**dwell
             fabric.set_watermark(plan.switch_ports, shaped(kmin_bytes, INCUMBENT))

@@ -101,6 +101,14 @@ def kmin_floor(
     )
 
 
+def endless(plan: FabricPlan, receiver: str, senders: Sequence[str], *, seed: int) -> Traffic:
+    """A flow without end from each of ``senders``, which start within ``STARTS_S``."""
+    number = {name: index for index, name in enumerate(plan.hosts)}
+    starts_s = np.sort(np.random.default_rng(seed).uniform(0.0, STARTS_S, len(senders)))
+    src = [number[name] for name in senders]
+    return Traffic.independent(src, [number[receiver]] * len(src), np.inf, starts_s)
+
+
 def dcqcn_share(
     plan: FabricPlan, receiver: str, senders: Sequence[str], mark: Watermark, *, seed: int
 ) -> float:
@@ -109,11 +117,8 @@ def dcqcn_share(
     They are held down first, under half of that Kmin, which then rises in small steps: in some range of it,
     who has the link keeps it, and one large step would hand it over.
     """
-    number = {name: index for index, name in enumerate(plan.hosts)}
     fabric = Fabric(plan, watermark=shaped(mark.kmin_bytes / 2.0, mark), seed=seed)
-    starts_s = np.sort(np.random.default_rng(seed).uniform(0.0, STARTS_S, len(senders)))
-    src = [number[name] for name in senders]
-    fabric.offer(Traffic.independent(src, [number[receiver]] * len(src), np.inf, starts_s))
+    fabric.offer(endless(plan, receiver, senders, seed=seed))
     for step in range(RAISES):
         fabric.advance(HELD_S + RAISED_S * step / RAISES)
         rising = shaped(mark.kmin_bytes * 2.0 ** ((step + 1) / RAISES - 1.0), mark)
