@@ -25,10 +25,9 @@ from cli.client import checked_token, checked_url
 from cli.output import configure_logging
 from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
-from service.domain import load_topology
+from service.domain import inventory_of, load_topology, reporting_of
 from service.ingest.process import IngestProcess
 from settings.errors import SettingsError, UnavailableError
-from settings.inventory import load_inventory
 from settings.load import load_settings, override, with_storage
 from settings.model import Settings
 from settings.validation import TOKEN_VARIABLE
@@ -143,7 +142,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     check_host(settings.server.host, settings.security, stored=stored)
     tls = ServerTls.of(settings.server)
     load_topology(settings.fabric.topology)
-    _check_switches(settings)
+    _check_inventory(settings)
     configure_logging(settings.log.level, RequestFormatter)
     _check_storage(settings)
     if not settings.security.tokens and settings.security.oidc is None and not stored:
@@ -165,13 +164,20 @@ def _check_storage(settings: Settings) -> None:
         database.close()
 
 
-def _check_switches(settings: Settings) -> None:
-    """Raises ``InventoryError`` with the first problem and the number of others."""
+def _check_inventory(settings: Settings) -> None:
+    """Raises ``SettingsError``, or ``InventoryError`` with the first problem of a switch and the number of
+    others.
+    """
     registry = AdapterRegistry.with_installed()
     registry.factory(settings.push.adapter)
-    if settings.push.inventory is None:
+    inventory = inventory_of(settings)
+    if inventory is None:
         return
-    problems = check_inventory(load_inventory(settings.push.inventory), registry, clock_ns=time.time_ns)
+    devices = inventory.devices()
+    reporting_of(settings, inventory)
+    inventory.hosts()
+    inventory.senders()
+    problems = check_inventory(devices, registry, clock_ns=time.time_ns)
     if problems:
         first, others = problems[0], len(problems) - 1
         more = f" ({others} more: ecntwin check-config lists them)" if others else ""

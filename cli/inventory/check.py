@@ -285,6 +285,7 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
         )
     reporting = reporting_of(settings, inventory)
     hosts = inventory.hosts()
+    inventory.senders()
     problems.extend(map(str, check_hosts(hosts, clock_ns=time.time_ns)))
     return InventoryCheckDocument.of(
         path,

@@ -412,6 +412,32 @@ def test_serve_refuses_what_check_config_refuses(command: Command) -> None:
     assert "loopback only" in err
 
 
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            "classes: {a: {platform: connectx, username: {env: U}}}\n"
+            "hosts: {h1: {class: a, address: 192.0.2.1}, h2: {class: a, address: 192.0.2.1}}",
+            "hosts.h2.address: received 192.0.2.1, h1's; each address belongs to one host",
+        ),
+        ("hosts: {h1: {sender: guesswork}}", "hosts.h1.sender: received 'guesswork'"),
+        ("defaults: {int: {source: 192.0.2.9}}", "leaf1.int.node_id: source needs the node id"),
+    ],
+)
+def test_a_mistake_anywhere_in_the_inventory_is_a_sentence(
+    command: Command, tmp_path: Path, more: str, says: str
+) -> None:
+    inventory = f"switches: {{leaf1: {{platform: lab, address: 'http://127.0.0.1:9'}}}}\n{more}\n"
+    (tmp_path / "inventory.yaml").write_text(inventory, "utf-8")
+    config = tmp_path / "ecntwin.yaml"
+    config.write_text("push: {inventory: inventory.yaml}", "utf-8")
+    assert says in command.refused("check-config", config)
+    code, out, err = command("serve", "--config", config)
+    assert (code, out) == (INPUT, "")
+    assert err.startswith("ecntwin: inventory inventory.yaml ")
+    assert says in err
+
+
 def test_the_version_is_the_distributions(command: Command) -> None:
     code, out, _ = command("version")
     assert (code, out) == (0, f"ecntwin {command.json('version')['version']}\n")
