@@ -65,6 +65,7 @@ _FEW_FLOWS = 1_024
 _THIN_BACK = 0.25
 _SWEPT_SHARE = 0.25  # of the reports, that leave between two searches for unused paths
 _MOST_NS = np.iinfo(np.int32).max
+_LAST_NS = int(np.iinfo(np.int64).max)  # of any date, and of any span's end
 _MOST_REMEMBERED = 262_144
 
 
@@ -91,7 +92,7 @@ class Window:
         self._room_for_flows = _FEW_FLOWS
         self._paths = KnownPaths(self.settings.max_paths, self.settings.max_queues)
         self._merged_flows: dict[int, NDArray[np.int64]] = {}
-        self._begun_ns: int = np.iinfo(np.int64).max
+        self._begun_ns = _LAST_NS
         self._level = 0
         self._left = 0  # reports, since unused paths were last dropped
 
@@ -192,7 +193,7 @@ class Window:
 
     def _span(self, last: int, newest_ns: int) -> tuple[int, int]:
         settings = self.settings
-        end_ns = newest_ns + 1
+        end_ns = min(newest_ns + 1, _LAST_NS)
         start_ns = settings.origin_ns + (last - settings.n_periods + 1) * settings.period_ns
         # A new window is as long as the time its reports cover; a single report gets a millisecond.
         shortest = min(settings.period_ns, NS_PER_S // 1000)

@@ -430,9 +430,10 @@ def test_a_flow_that_changes_path_is_shown_on_the_one_that_carried_more(report: 
     assert state.paths[state.flows.path[0]][0].port == "Ethernet5"
 
 
-def test_one_report_alone_makes_a_state(report: Make, batch: Batch) -> None:
+@pytest.mark.parametrize("ts_ns", [START_NS, 0, 2**63 - 1])
+def test_one_report_alone_makes_a_state(report: Make, batch: Batch, ts_ns: int) -> None:
     window = Window()
-    window.add(batch([report()]))
+    window.add(batch([report(ts_ns)]))
     state = window.state()
     assert state.duration_s == pytest.approx(0.001)
     assert len(state.flows) == len(state.arrivals) == 1
