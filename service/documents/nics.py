@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 from pydantic import Field
@@ -126,17 +127,17 @@ class SendersDocument(Document):
 
 
 class NicsDocument(Document):
-    """Every host of the inventory with its NICs."""
+    """Hosts of the inventory with their NICs."""
 
     senders: SendersDocument
-    """What the twin takes all of them to run."""
+    """What the twin takes all hosts to run, listed or not."""
     hosts: list[HostDocument]
     """In the inventory's order."""
 
     @classmethod
-    def of(cls, nics: NicPolling) -> Self:
+    def of(cls, nics: NicPolling, names: Iterable[str]) -> Self:
         classes = nics.classes
-        known = ((host, nics.known(name)) for name, host in nics.hosts.items())
+        known = ((nics.hosts[name], nics.known(name)) for name in names)
         return cls(
             senders=SendersDocument.of(nics.senders),
             hosts=[

@@ -18,6 +18,7 @@ from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
 from service.nics.senders import Senders, senders_of
 from service.tuning.round import Ask
+from settings.errors import NotFoundError
 from settings.sections import NicPollSettings
 from switches.errors import InventoryError, SwitchError
 from telemetry.topology import Topology
@@ -86,9 +87,13 @@ class NicPolling:
         self._slots = asyncio.Semaphore(settings.at_once)
         self._threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-nics")
         self._step_threads = ThreadPoolExecutor(steps_at_once, thread_name_prefix="ecntwin-nics-step")
-        self.senders: Senders = senders_of(hosts if settings.poll else (), {}, configured, said=said)
+        self._senders = senders_of(hosts if settings.poll else (), {}, configured, said=said)
+        self._by_classes: Mapping[str, str] | None = None  # of which ``_senders`` were worked out
+        self._overtaken = False
         metrics.age.set_function(self._oldest_s)
         metrics.unread.set(len(made.problems))
+        metrics.differing.set_function(lambda: self.senders.differing)
+        metrics.contradicts.set_function(lambda: self.senders.contradict is not None)
 
     @property
     def polls(self) -> bool:
@@ -96,6 +101,25 @@ class NicPolling:
 
     def known(self, host: str) -> LastNics:
         return self._known[host]
+
+    def names_after(self, host: str | None) -> list[str]:
+        """Hosts in the inventory's order, those after this one (None: all); raises ``NotFoundError``."""
+        names = list(self.hosts)
+        if host is None:
+            return names
+        if host not in self.hosts:
+            raise NotFoundError(f"host {host[:80]!r}", None, "not in push.inventory", "list them at /v1/nics")
+        return names[names.index(host) + 1 :]
+
+    @property
+    def senders(self) -> Senders:
+        """What the last readings say. Worked out where asked for: it goes through the NICs of all hosts, of
+        which a thousand may be read at once.
+        """
+        changed = self._by_classes is not None and self._by_classes is not self.classes
+        if self._overtaken or changed:
+            self._decide()
+        return self._senders
 
     def asked(self, ask: Ask) -> Ask:
         """The parameters of a round, with what the NICs run as the senders."""
@@ -255,16 +279,16 @@ class NicPolling:
             if after.reading is not None:
                 self._on_reading(after.reading)
         self._metrics.unread.set(sum(one.failure is not None for one in self._known.values()))
-        self._decide()
+        if _without_counters(before.reading) != _without_counters(after.reading):
+            self._overtaken = True
 
     def _decide(self) -> None:
+        self._overtaken, self._by_classes = False, self.classes
         readings = {name: one.reading for name, one in self._known.items() if one.reading is not None}
-        before = self.senders
-        now = self.senders = senders_of(
-            self.hosts, readings, self._configured, said=self._said, classes=self.classes
+        before = self._senders
+        now = self._senders = senders_of(
+            self.hosts, readings, self._configured, said=self._said, classes=self._by_classes
         )
-        self._metrics.differing.set(now.differing)
-        self._metrics.contradicts.set(now.contradict is not None)
         if before.params != now.params:
             _log.info("the twin takes senders to run what the %s say: %s", now.source, now.params)
         for name in sorted(before.by_class.keys() | now.by_class.keys()):
@@ -303,6 +327,10 @@ class NicPolling:
         if not self.hosts or len(self._read_s) < len(self.hosts):
             return math.nan
         return self._clock_s() - min(self._read_s.values())
+
+
+def _without_counters(reading: Reading | None) -> list[NicReading] | None:
+    return None if reading is None else [replace(nic, counters={}) for nic in reading.nics]
 
 
 def _summed(nic: NicReading) -> dict[str, int]:

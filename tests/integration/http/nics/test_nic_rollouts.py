@@ -279,7 +279,9 @@ async def test_one_pending_expires_once_nics_run_something_else(cluster: Cluster
         await here.read()
         problem = await here.post(f"/v1/recommendations/{found['id']}/approve", status=409)
         # A review between two of the readings has seen one class only, and says so.
-        changed = r"NICs( of h100)? now run other values than it was made for \(rpg_ai_rate 5 against 40 Mbit/s\)"
+        changed = (
+            r"NICs( of h100)? now run other values than it was made for \(rpg_ai_rate 5 against 40 Mbit/s\)"
+        )
         assert re.search(changed, problem["rule"])
 
 

@@ -100,6 +100,18 @@ async def test_what_the_nics_run_goes_to_the_twin(fabric: Fabric) -> None:
         assert senders(run) == VENDOR
 
 
+async def test_hosts_are_listed_page_by_page(fabric: Fabric) -> None:
+    async with running(fabric.wanted(telemetry={"nics": {"every_s": 3_600}})) as run:
+        every = await nics(run)
+        page = await run.get("/v1/nics?limit=2")
+        assert page == {**every, "hosts": every["hosts"][:2]}
+        assert await run.get("/v1/nics?after=gpu2") == {**every, "hosts": every["hosts"][2:]}
+        names = await run.get("/v1/nics?limit=1&after=gpu1&fields=hosts.name,senders.source")
+        assert names == {"senders": {"source": "nics"}, "hosts": [{"name": "gpu2"}]}
+        problem = (await run.client.get("/v1/nics?after=gpu9")).json()
+        assert (problem["status"], problem["rule"]) == (404, "not in push.inventory")
+
+
 async def test_without_hosts_the_preset_is_used(tmp_path: Path) -> None:
     async with running() as run:
         found = await nics(run)

@@ -109,6 +109,19 @@ async def test_what_is_at_odds_is_counted() -> None:
     await hosts.polling.stop()
 
 
+async def test_readings_that_change_nothing_do_not_go_through_all_hosts() -> None:
+    hosts = Hosts("a", "b")
+    await hosts.read()
+    known = hosts.polling.senders
+    hosts.adapters["a"].now = reading("a", nic(counters={"np_cnp_sent": 7}))
+    await hosts.read()
+    assert hosts.polling.senders is known
+    hosts.adapters["b"].now = reading("b", nic("ens1", OTHER))
+    await hosts.read()
+    assert hosts.polling.senders.differing == 1
+    await hosts.polling.stop()
+
+
 async def test_counters_are_added_up_by_class_and_may_begin_anew() -> None:
     hosts = Hosts("a")
     for sent, pauses in ((1_000, 5), (1_300, 9), (20, 0), (70, 1)):
