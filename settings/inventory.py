@@ -207,6 +207,12 @@ class InventoryKeys(Part):
     templates: dict[str, TemplateKeys] | None = None
 
 
+class HostInventoryKeys(InventoryKeys):
+    """One that names hosts may name no switch."""
+
+    switches: dict[str, OneSwitchKeys | None] = Field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """An inventory, read once: ``text`` is the file's, ``folder`` its place."""
@@ -279,7 +285,10 @@ def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[
 
 
 def load_inventory(path: Path) -> Mapping[str, Device]:
-    return Inventory.read(path).devices()
+    """The switches of an inventory; raises ``SettingsError`` where it names hosts alone."""
+    if not (devices := Inventory.read(path).devices()):
+        raise SettingsError(f"inventory {path.name} switches", None, "switches are read", "add some")
+    return devices
 
 
 def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
@@ -290,11 +299,11 @@ def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, 
     """Each switch's name, its place in errors, and its keys merged with profile and defaults."""
     _check_names(document, source)
     try:
-        InventoryKeys.model_validate(document)
+        (HostInventoryKeys if document.get("hosts") else InventoryKeys).model_validate(document)
     except ValidationError as error:
         raise counted([_mistake(one, source) for one in in_order(error)]) from None
     defaults, profiles = document.get("defaults") or {}, document.get("profiles") or {}
-    for name, said in document["switches"].items():
+    for name, said in document.get("switches", {}).items():
         where = f"{source} switches.{name}"
         own = dict(said or {})
         layers = (

@@ -82,7 +82,7 @@ def platforms_text(document: InventoryCheckDocument) -> str:
 
 def _counted_text(platforms: Mapping[str, int], one: str, several: str) -> str:
     each = ", ".join(f"{count} {platform}" for platform, count in platforms.items())
-    return f"{count_text(sum(platforms.values()), one, several)} ({each})"
+    return count_text(sum(platforms.values()), one, several) + (f" ({each})" if each else "")
 
 
 def problem_lines(problems: Iterable[str]) -> Iterator[Text]:

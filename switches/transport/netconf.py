@@ -23,6 +23,7 @@ from ncclient.operations import RPC, RPCError, TimeoutExpiredError
 from ncclient.transport import AuthenticationError, SSHSession
 from ncclient.transport.errors import SSHUnknownHostError
 from ncclient.xml_ import to_ele
+from paramiko.hostkeys import InvalidHostKey
 
 from switches.device import Device
 from switches.errors import (
@@ -275,6 +276,10 @@ class NetconfSession:
             rule = "a switch answers in time"
             remedy = "check that it is up, and its management network"
             return UnreachableError(device.where, f"no session within {device.timeout_s:g} s", rule, remedy)
+        if isinstance(error, InvalidHostKey | UnicodeDecodeError):
+            where, path = f"{device.where} options.known_hosts", str(self._options.known_hosts)
+            rule = "it is a file of host keys, as ssh-keyscan prints them"
+            return InventoryError(where, path, rule, "correct it")
         if isinstance(error, SSHUnknownHostError):
             received = f"a host key that is not known ({error.fingerprint})"
             rule = "a switch shows the key that known_hosts has for it"

@@ -84,6 +84,19 @@ def test_a_host_key_that_is_not_known(changed: Make, tmp_path: Path) -> None:
         changed(known_hosts=path).read()
 
 
+def test_a_file_that_is_none_of_host_keys(changed: Make, sshd: Sshd, tmp_path: Path) -> None:
+    public = tmp_path / "id.pub"
+    public.write_text(f"{sshd.key.get_name()} {sshd.key.get_base64()} somebody@somewhere\n")
+    with pytest.raises(
+        InventoryError, match=r"id\.pub: the line '.*; it is a file of host keys, as ssh-keyscan"
+    ):
+        changed(known_hosts=public).read()
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(InventoryError, match="it is a file of host keys, as ssh-keyscan prints them"):
+        changed(known_hosts=binary).read()
+
+
 def test_a_host_key_that_is_another(changed: Make, sshd: Sshd, tmp_path: Path) -> None:
     path, key = tmp_path / "known_hosts", paramiko.ECDSAKey.generate()
     path.write_text(f"[{LOOPBACK}]:{sshd.port} {key.get_name()} {key.get_base64()}\n")

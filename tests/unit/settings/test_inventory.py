@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settings.errors import SettingsError
-from settings.inventory import SwitchKeys, TlsKeys, UnitKeys, load_inventory, parse
+from settings.inventory import Inventory, SwitchKeys, TlsKeys, UnitKeys, load_inventory, parse
 from settings.inventory_keys import SECRETS, merged, said_in
 from switches.device import Device, Secret, Tls, UnitProfile
 
@@ -51,6 +51,14 @@ def refused(tmp_path: Path, text: str) -> SettingsError:
 
 def test_an_inventory_without_switches_is_refused_in_words_of_the_file(tmp_path: Path) -> None:
     assert "an object should have at least 1 item, not 0" in str(refused(tmp_path, "switches: {}"))
+
+
+def test_an_inventory_may_be_of_hosts_alone(tmp_path: Path) -> None:
+    hosts = "hosts: {gpu1: {platform: connectx, address: 192.0.2.1}}"
+    assert "switches: switches are read; add some" in str(refused(tmp_path, hosts))
+    found = Inventory.read(tmp_path / "switches.yaml")
+    assert (list(found.devices()), list(found.hosts())) == ([], ["gpu1"])
+    assert "did you mean switches?" in str(refused(tmp_path, f"{hosts}\nswiches: {{}}"))
 
 
 def test_what_a_switch_says_beats_its_profile_and_that_the_defaults(tmp_path: Path) -> None:

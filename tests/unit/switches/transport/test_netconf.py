@@ -13,7 +13,14 @@ import paramiko
 import pytest
 
 from switches.device import Device, Secret, Tls
-from switches.errors import AccessError, ConcurrentEditError, RefusedError, SwitchError, UnreachableError
+from switches.errors import (
+    AccessError,
+    ConcurrentEditError,
+    InventoryError,
+    RefusedError,
+    SwitchError,
+    UnreachableError,
+)
 from switches.transport.netconf import NetconfOptions, NetconfSession
 from tests.counterparts.switches.netconf_server import RpcError
 from tests.counterparts.switches.openconfig_documents import factory
@@ -79,6 +86,16 @@ def test_a_host_key_that_is_not_known_is_refused(
     with pytest.raises(AccessError, match="host key that is not known") as refused:
         asking.open()
     assert "tls.verify: false" in refused.value.remedy
+
+
+@pytest.mark.parametrize("content", [b"ssh-ed25519 AAAAC3Nz somebody@somewhere\n", b"\xff\xfe"])
+def test_a_file_that_is_none_of_host_keys_is_told(
+    server: OpenConfigNetconf, known_hosts: str, tmp_path: Path, content: bytes
+) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(content)
+    with pytest.raises(InventoryError, match=r"known_hosts: .*other; it is a file of host keys"):
+        session(server.ssh.port, NetconfOptions(known_hosts=str(other))).open()
 
 
 def test_a_host_key_goes_unchecked_where_the_inventory_says_so(
