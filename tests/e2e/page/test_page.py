@@ -3,9 +3,7 @@ without anything that the browser's log calls an error."""
 
 from __future__ import annotations
 
-import json
 import re
-from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -120,22 +118,3 @@ def test_the_map_is_read_by_keyboard_and_as_a_table(browser: Browser, measured: 
     assert {name.split()[0] for name in names} <= set(rows.all_inner_texts())
     page.close()
     assert complaints == []
-
-
-def test_a_guarded_service_asks_for_a_token(browser: Browser) -> None:
-    digest = sha256(b"open sesame").hexdigest()
-    tokens = json.dumps([{"name": "eyes", "sha256": digest, "scopes": ["read"]}])
-    with serving(ECNTWIN_SECURITY__TOKENS=tokens, **SETTINGS) as guarded:
-        page = new_page(browser)
-        complaints = complaints_of(page)
-        page.goto(guarded.url)
-        expect(page.get_by_label("Token")).to_be_focused(timeout=PATIENCE_MS)
-        page.get_by_label("Token").fill("open barley")
-        page.get_by_role("button", name="Use it").click()
-        expect(page.get_by_role("alert")).to_contain_text("does not take that token", timeout=PATIENCE_MS)
-        page.get_by_label("Token").fill("open sesame")
-        page.get_by_role("button", name="Use it").click()
-        expect(page.get_by_text("Nothing measured yet")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.locator("#sign-in")).to_be_hidden()
-        page.close()
-        assert [one for one in complaints if "401" not in one] == []  # those before the token was right

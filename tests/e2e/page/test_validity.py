@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.counterparts.ports import free_port
-from tests.e2e.page.browsing import SETTINGS, go, new_page, post_reports
+from tests.e2e.page.browsing import SETTINGS, complaints_of, go, new_page, post_reports
 from tests.e2e.page.over_lab import ALWAYS_A_CHANGE as OVER_A_LAB
-from tests.e2e.page.over_lab import WINDOW_S, over_lab
+from tests.e2e.page.over_lab import over_lab
 from tests.e2e.process import PATIENCE_S, serving
 
 pytestmark = pytest.mark.e2e
@@ -80,11 +80,9 @@ def test_a_hold_counts_down(browser: Browser) -> None:
         here.service.post(f"/v1/recommendations/{first}/approve").raise_for_status()
         go(page, "Act")
         expect(page.locator("#rollout-phase")).to_have_text("done")
-        for _ in range(8):  # until the traffic asks for another change
-            here.advance(1.5 * WINDOW_S)
-            waits = here.tuned()
-            if waits["changes"]:
-                break
+        here.begin_anew()
+        waits = here.tuned()
+        assert waits["changes"]
         assert [one["until"] is not None for one in waits["blocked"]] == [True]
         left = page.locator(".blocked [role=timer]")
         before = left.inner_text()
@@ -94,7 +92,7 @@ def test_a_hold_counts_down(browser: Browser) -> None:
         page.close()
 
 
-def test_who_may_only_look_is_told_so(browser: Browser, example: Path) -> None:
+def test_a_guarded_service_asks_for_a_token_and_says_what_it_may_not(browser: Browser, example: Path) -> None:
     digests = {name: sha256(name.encode()).hexdigest() for name in ("eyes", "hands")}
     tokens = [
         {"name": "eyes", "sha256": digests["eyes"], "scopes": ["read"]},
@@ -111,10 +109,18 @@ def test_who_may_only_look_is_told_so(browser: Browser, example: Path) -> None:
             ).raise_for_status()
             assert hands.post("/v1/tune").json()["status"] == "pending"
         page = new_page(browser)
+        complaints = complaints_of(page)
         page.goto(served.url)
+        expect(page.get_by_label("Token")).to_be_focused()
+        page.get_by_label("Token").fill("ears")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_role("alert")).to_contain_text("does not take that token")
         page.get_by_label("Token").fill("eyes")
         page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_role("heading", name="Flows by class")).to_be_visible()
+        expect(page.locator("#sign-in")).to_be_hidden()
         go(page, "Act")
         expect(page.locator("#actions")).to_contain_text("it lacks the scope operate")
         expect_buttons(page)
         page.close()
+        assert [one for one in complaints if "401" not in one] == []  # those before the token was right
