@@ -64,6 +64,7 @@ export async function text(path: string, { method = "GET", body, signal: given, 
   }
   let answer: Response;
   let said: string;
+  const sentAt = Date.now();
   try {
     answer = await fetch(path, asked);
     said = await answer.text();
@@ -72,7 +73,9 @@ export async function text(path: string, { method = "GET", body, signal: given, 
     throw new Problem(0);
   }
   if (answer.status < 500) heard.value = Date.now();
-  const difference = Date.parse(answer.headers.get("Date") ?? "") - Date.now();
+  // Its clock showed that somewhere between; an answer that came late says nothing of it.
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  const difference = Math.max(date - Date.now(), Math.min(date - sentAt, 0));
   aheadMs = Math.abs(difference) > CLOCKS_AGREE_MS ? difference : 0;
   // An answer to a call from before the token was given says nothing about it.
   if (answer.status === 401 && sent === token()) {

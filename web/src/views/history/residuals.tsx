@@ -34,7 +34,8 @@ export function ResidualPanel() {
 function Drawn({ of: { limit, residuals }, since }: { of: Residuals; since: number }) {
   const marks = useMarks();
   const known = residuals.filter((one) => one.residual_ratio !== null).reverse();
-  const until = now() / 1000;
+  // What happened just now may lie ahead of the service's clock as it is known here, and nothing draws anew afterwards.
+  const until = Math.max(now() / 1000, ...marks.map(({ at }) => at));
   const times = known.map((one) => Date.parse(one.at) / 1000);
   const xs = [drawnFrom(since, Math.min(...times), until), ...times, Math.max(until, ...times)]; // the lines go all the way
   const [low, high] = [1 / limit - 1, limit - 1];
