@@ -16,7 +16,7 @@ from typing import Self
 from tests.counterparts.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 class DaskCluster:

@@ -104,12 +104,12 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def configured(folder: Path, service: str, port: int) -> Path:
+def configured(folder: Path, service: str, port: int, every_s: int) -> Path:
     """The configuration of ``deploy/``, with this service for its target, quicker."""
     document = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     shutil.copytree(PROMETHEUS / "rules", folder / "rules")
     (folder / "token").write_text(SECRETS["prometheus"], "utf-8")
-    document["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    document["global"] = {"scrape_interval": f"{every_s}s", "evaluation_interval": "1s"}
     at = {"ecntwin": [service.removeprefix("http://")], "prometheus": [f"127.0.0.1:{port}"]}
     for job in document["scrape_configs"]:
         job["static_configs"] = [{"targets": at.get(job["job_name"], [])}]
@@ -121,15 +121,15 @@ def configured(folder: Path, service: str, port: int) -> Path:
 
 
 @contextmanager
-def scraping(folder: Path, url: str) -> Iterator[httpx.Client]:
-    """A Prometheus that scrapes what is at ``url`` as it would the service."""
+def scraping(folder: Path, url: str, every_s: int = 1) -> Iterator[httpx.Client]:
+    """A Prometheus that scrapes what is at ``url`` as it would the service; an answer may take so long."""
     program, port = shutil.which("prometheus"), free_port()
     if program is None:
         pytest.skip("prometheus is not installed (Debian package prometheus)")
     process = subprocess.Popen(
         [
             program,
-            f"--config.file={configured(folder, url, port)}",
+            f"--config.file={configured(folder, url, port, every_s)}",
             f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=warn",
@@ -329,7 +329,7 @@ def test_the_dashboards_can_be_read_at_500_switches(tmp_path: Path) -> None:
     port = free_port()
     server, thread = start_http_server(port, "127.0.0.1", registry=crowded().registry)
     try:
-        with scraping(tmp_path, f"http://127.0.0.1:{port}") as prometheus:
+        with scraping(tmp_path, f"http://127.0.0.1:{port}", every_s=10) as prometheus:
             until(lambda: len(queried(prometheus, "ecntwin_switch_queue_p99_bytes")) == N_SWITCHES)
             full = ("Deepest queues", "Most paused", "Switches by Kmin", "Senders with most lost datagrams")
             # A rate needs two scrapes.

@@ -22,7 +22,7 @@ from twin.workers.pool import Task, shipped
 
 pytestmark = pytest.mark.slow
 SCENARIO = star([(0, 1)])
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 EXPECTED = AnalyticEngine().predict(SCENARIO, WATERMARKS, seed=1)
 
 

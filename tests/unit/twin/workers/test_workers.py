@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 WATERMARKS = [Watermark(1_000 * number, 150_000, 0.1) for number in range(1, 13)]
 NVIDIA = Watermark(150_000, 1_500_000, 1.0)
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 
 
 @pytest.fixture(scope="module")
