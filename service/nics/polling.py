@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -90,6 +91,7 @@ class NicPolling:
         self._senders = senders_of(hosts if settings.poll else (), {}, configured, said=said)
         self._by_classes: Mapping[str, str] | None = None  # of which ``_senders`` were worked out
         self._overtaken = False
+        self._working_out = threading.Lock()
         metrics.age.set_function(self._oldest_s)
         metrics.unread.set(len(made.problems))
         metrics.differing.set_function(lambda: self.senders.differing)
@@ -116,10 +118,11 @@ class NicPolling:
         """What the last readings say. Worked out where asked for: it goes through the NICs of all hosts, of
         which a thousand may be read at once.
         """
-        changed = self._by_classes is not None and self._by_classes is not self.classes
-        if self._overtaken or changed:
-            self._decide()
-        return self._senders
+        with self._working_out:  # else what one thread made of older readings could replace a newer one's
+            changed = self._by_classes is not None and self._by_classes is not self.classes
+            if self._overtaken or changed:
+                self._decide()
+            return self._senders
 
     def asked(self, ask: Ask) -> Ask:
         """The parameters of a round, with what the NICs run as the senders."""
