@@ -13,7 +13,14 @@ import paramiko
 from paramiko.hostkeys import InvalidHostKey
 
 from nics.host import Host
-from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
+from switches.errors import (
+    AccessError,
+    InventoryError,
+    RefusedError,
+    SwitchError,
+    UnreachableError,
+    no_host_keys,
+)
 
 _LOG = "ecntwin.nics.paramiko"
 logging.getLogger(_LOG).setLevel(logging.CRITICAL)
@@ -22,7 +29,6 @@ _KEEPALIVE_S = 30
 _SIGNALLED = 128  # a shell's exit status for a child that signal n ended is 128 + n
 _MOST_BYTES = 1 << 22
 _LONGEST_QUOTE = 300
-_LONGEST_LINE = 60
 
 
 class SshSession:
@@ -174,11 +180,7 @@ class SshSession:
             if given is not None or path.is_file():
                 client.load_host_keys(str(path))
         except (OSError, ValueError, paramiko.SSHException, InvalidHostKey) as error:
-            said = f"the line {error.line[:_LONGEST_LINE]!r}" if isinstance(error, InvalidHostKey) else error
-            rule = "it is a file of host keys, as ssh-keyscan prints them"
-            raise InventoryError(
-                f"{self._host.where} known_hosts", f"{path}: {said}", rule, "correct it"
-            ) from error
+            raise no_host_keys(f"{self._host.where} known_hosts", path, error) from error
 
     def _not_connected(self, error: Exception, *, expired: bool) -> SwitchError:
         host = self._host

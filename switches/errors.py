@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from telemetry.errors import ExplainedError
 
+_LONGEST_LINE = 60
+
 
 class SwitchError(ExplainedError, RuntimeError):
     """A change could not be made or confirmed; ``reason`` is its label in metrics."""
@@ -64,6 +66,14 @@ def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") 
     """An answer, or what else came, is not in the expected form; ``said`` is the parser's reason."""
     remedy = "check the switch and its version, or what else listens there"
     return RefusedError(where, f"{what} that cannot be read ({said})", rule, remedy)
+
+
+def no_host_keys(where: str, path: object, error: Exception) -> InventoryError:
+    """For a file of which paramiko cannot read host keys; quotes the line, where it names one."""
+    line = getattr(error, "line", None)
+    said = error if line is None else f"the line {line[:_LONGEST_LINE]!r}"
+    rule = "it is a file of host keys, as ssh-keyscan prints them"
+    return InventoryError(where, f"{path}: {said}", rule, "correct it")
 
 
 def late(where: str, what: str, timeout_s: float) -> UnreachableError:

@@ -34,6 +34,7 @@ from switches.errors import (
     SwitchError,
     UnreachableError,
     late,
+    no_host_keys,
     unreadable,
 )
 from switches.transport.quoted import quoted
@@ -277,9 +278,8 @@ class NetconfSession:
             remedy = "check that it is up, and its management network"
             return UnreachableError(device.where, f"no session within {device.timeout_s:g} s", rule, remedy)
         if isinstance(error, InvalidHostKey | UnicodeDecodeError):
-            where, path = f"{device.where} options.known_hosts", str(self._options.known_hosts)
-            rule = "it is a file of host keys, as ssh-keyscan prints them"
-            return InventoryError(where, path, rule, "correct it")
+            path = self._options.known_hosts or "~/.ssh/known_hosts"
+            return no_host_keys(f"{device.where} options.known_hosts", path, error)
         if isinstance(error, SSHUnknownHostError):
             received = f"a host key that is not known ({error.fingerprint})"
             rule = "a switch shows the key that known_hosts has for it"

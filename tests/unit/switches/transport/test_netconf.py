@@ -88,14 +88,23 @@ def test_a_host_key_that_is_not_known_is_refused(
     assert "tls.verify: false" in refused.value.remedy
 
 
-@pytest.mark.parametrize("content", [b"ssh-ed25519 AAAAC3Nz somebody@somewhere\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"ssh-ed25519 AAAAC3Nz somebody@somewhere\n", "the line 'ssh-ed25519 AAAAC3Nz somebody@"),
+        (b"\xff\xfe", "can't decode byte"),
+    ],
+)
 def test_a_file_that_is_none_of_host_keys_is_told(
-    server: OpenConfigNetconf, known_hosts: str, tmp_path: Path, content: bytes
+    server: OpenConfigNetconf, known_hosts: str, tmp_path: Path, content: bytes, says: str
 ) -> None:
     other = tmp_path / "other"
     other.write_bytes(content)
-    with pytest.raises(InventoryError, match=r"known_hosts: .*other; it is a file of host keys"):
+    with pytest.raises(
+        InventoryError, match=r"known_hosts: .*other: .*; it is a file of host keys"
+    ) as refused:
         session(server.ssh.port, NetconfOptions(known_hosts=str(other))).open()
+    assert says in str(refused.value)
 
 
 def test_a_host_key_goes_unchecked_where_the_inventory_says_so(
