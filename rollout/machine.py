@@ -8,7 +8,7 @@ was), or ``rolled_back`` with every touched one restored or, where somebody else
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from rollout.plan import Figures, breaches
@@ -18,7 +18,6 @@ from rollout.state import (
     Apply,
     Applying,
     Approved,
-    Change,
     Check,
     Checked,
     Confirm,
@@ -84,23 +83,49 @@ def advance(state: RolloutState, event: Event) -> RolloutState:
     return _settle(_take(state, event), event.at_s)
 
 
-def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
-    """The actions due now, in order; a failed step once its retry is due."""
-    if state.phase is Phase.ROLLING_BACK:
-        return tuple(
-            Undo(name, change)
-            for name in reversed(state.touched)
-            if (change := _due(state, name, now_s)) is not None and state.members[name].progress.touched
-        )
+def wanted(
+    state: RolloutState, now_s: float, under_way: Container[str | type[Action]] = ()
+) -> tuple[Action, ...]:
+    """The actions due now, in order; a failed step once its retry is due.
+
+    Actions ``under_way``, by member or by kind, are left out and cost next to nothing, so that a rollout may
+    have thousands of members.
+    """
+    steps = (wanted_of(state, name, now_s) for name in _acting(state) if name not in under_way)
+    return (
+        *(_checks(state, now_s) if Check not in under_way else ()),
+        *(one for one in steps if one is not None),
+        *(_watch(state) if Watch not in under_way else ()),
+    )
+
+
+def wanted_of(state: RolloutState, member: str, now_s: float) -> MemberAction | None:
+    """The step of one member among those of ``wanted``; None without one."""
+    one = state.members[member]
+    if one.retry_at_s > now_s:
+        return None
     if state.phase is Phase.APPROVED:
-        return tuple(
-            Stage(name, state.plan.target(name))
-            for name, one in state.members.items()
-            if one.progress is Progress.WAITING and one.retry_at_s <= now_s and not state.frozen
-        )
-    if state.phase.forward:
-        return (*_checks(state, now_s), *_steps(state, now_s), *_watch(state))
-    return ()
+        due = one.progress is Progress.WAITING and not state.frozen
+        return Stage(member, state.plan.target(member)) if due else None
+    if one.change is None:
+        return None
+    if state.phase is Phase.ROLLING_BACK:
+        return Undo(member, one.change) if one.progress.touched else None
+    if not state.phase.forward or member not in state.current:
+        return None
+    match one.progress:
+        case Progress.STAGED | Progress.APPLYING if not state.frozen and not state.unread:
+            return Apply(member, one.change)
+        case Progress.APPLIED:
+            return Verify(member, one.change)
+        case Progress.VERIFIED:
+            return Confirm(member, one.change)
+    return None
+
+
+def reads_again(state: RolloutState) -> bool:
+    """Whether all that is set so far is to be read again before more is set."""
+    return state.unread and state.phase.forward
 
 
 def next_due_s(state: RolloutState, now_s: float) -> float | None:
@@ -111,38 +136,28 @@ def next_due_s(state: RolloutState, now_s: float) -> float | None:
     return min((at_s for at_s in waiting if at_s > now_s), default=None)
 
 
+def _acting(state: RolloutState) -> Iterable[str]:
+    """The members that may have a step to do in this phase, in order."""
+    if state.phase is Phase.ROLLING_BACK:
+        return reversed(state.touched)
+    if state.phase is Phase.APPROVED:
+        return state.members
+    return state.current if state.phase.forward else ()
+
+
 def _checks(state: RolloutState, now_s: float) -> Iterable[Check]:
-    due = [_due(state, name, now_s) for name in _set_so_far(state)] if state.unread else []
-    if due and all(due):
-        yield Check(tuple(change for change in due if change is not None))
-
-
-def _steps(state: RolloutState, now_s: float) -> Iterable[MemberAction]:
-    for name in state.current:
-        change = _due(state, name, now_s)
-        if change is None:
-            continue
-        match state.members[name].progress:
-            case Progress.STAGED | Progress.APPLYING if not state.frozen and not state.unread:
-                yield Apply(name, change)
-            case Progress.APPLIED:
-                yield Verify(name, change)
-            case Progress.VERIFIED:
-                yield Confirm(name, change)
-
-
-def _due(state: RolloutState, name: str, now_s: float) -> Change | None:
-    one = state.members[name]
-    return one.change if one.retry_at_s <= now_s else None
+    so_far = [state.members[name] for name in _set_so_far(state)] if reads_again(state) else []
+    if so_far and all(one.retry_at_s <= now_s for one in so_far):
+        yield Check(tuple(one.change for one in so_far if one.change is not None))
 
 
 def _watch(state: RolloutState) -> tuple[Watch, ...]:
-    if not _watched(state):
+    if not watched(state):
         return ()
     return (Watch(state.plan.watched(state.stage), state.soak_from_s or state.since_s),)
 
 
-def _watched(state: RolloutState) -> bool:
+def watched(state: RolloutState) -> bool:
     """Whether guards apply now: while a stage soaks, and while one that will is set after another has."""
     soaks = state.soak_from_s is not None and state.plan.soak_s(state.stage) > 0
     return soaks and state.phase.forward
@@ -175,9 +190,9 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
             return _step(state, name, Progress.LEFT_ALONE, detail=said)
         case Failed(switch=name) if name in state.members and not state.phase.ended:
             return _failed(state, event)
-        case Measured() if _watched(state):
+        case Measured() if watched(state):
             return _measured(state, event)
-        case WentSilent(sentence=said) if _watched(state):
+        case WentSilent(sentence=said) if watched(state):
             return _turn_back(state, said, event.at_s)
         case RollbackAsked(by=by):
             return _turn_back(state, f"{by} asked for it", event.at_s)

@@ -88,9 +88,9 @@ class Rollouts:
         return frozenset(one.id for one in self._rollouts.values() if one.state.phase.ended)
 
     def active_on(self, members: Iterable[str]) -> Rollout | None:
-        named = set(members)
+        named = list(members)
         for rollout in self._rollouts.values():
-            if not rollout.state.phase.ended and named.intersection(rollout.state.plan.members):
+            if not rollout.state.phase.ended and any(name in rollout.state.members for name in named):
                 return rollout
         return None
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from rollout.machine import advance, next_due_s, wanted
+from rollout.machine import advance, next_due_s, reads_again, wanted, wanted_of, watched
 from rollout.plan import RolloutPlan
 from rollout.state import (
     Action,
@@ -177,11 +177,9 @@ class Runner:
         except Exception:
             _log.exception("an event of rollout %s could not be published", rollout.id)
 
-    def _wanted(self, rollout: Rollout) -> tuple[Action, ...]:
-        state = rollout.state
-        if self.freeze.frozen:  # whether or not the freeze is in its journal yet
-            state = replace(state, frozen=True)
-        return wanted(state, self.clock.now_s())
+    def _state(self, rollout: Rollout) -> RolloutState:
+        """Its state, frozen whether or not the freeze is in its journal yet."""
+        return replace(rollout.state, frozen=True) if self.freeze.frozen else rollout.state
 
     async def record_freeze(self, rollout: Rollout) -> None:
         """Journals a freeze or a thaw that the rollout has not seen."""
@@ -242,11 +240,10 @@ class Runner:
             rollout.changed.clear()
             if rollout.stalled is None:
                 await self._unless_stalled(rollout, self._record_outside_events(rollout))
-            for action in self._wanted(rollout) if rollout.stalled is None else ():
-                key = action.switch if isinstance(action, MemberAction) else type(action)
-                if key not in rollout.under_way:
-                    task = asyncio.create_task(self._act(rollout, key, action))
-                    rollout.under_way[key] = task
+            if rollout.stalled is None:
+                for action in wanted(self._state(rollout), self.clock.now_s(), rollout.under_way):
+                    key = action.switch if isinstance(action, MemberAction) else type(action)
+                    rollout.under_way[key] = asyncio.create_task(self._act(rollout, key, action))
             now_s = self.clock.now_s()
             due_s = next_due_s(rollout.state, now_s)
             wait_s = None if due_s is None else due_s - now_s + 0.001
@@ -283,7 +280,8 @@ class Runner:
 
     async def _step(self, rollout: Rollout, action: MemberAction) -> None:
         def still() -> bool:
-            return not self._stopping and action in self._wanted(rollout)
+            due = wanted_of(self._state(rollout), action.switch, self.clock.now_s())
+            return not self._stopping and action == due
 
         async with self._devices(rollout.state.plan, action.switch).room:
             if isinstance(action, Apply):
@@ -296,7 +294,7 @@ class Runner:
 
     async def _check(self, rollout: Rollout, action: Check) -> None:
         def still() -> bool:
-            return not self._stopping and any(isinstance(one, Check) for one in self._wanted(rollout))
+            return not self._stopping and reads_again(rollout.state)
 
         async def runs(change: Change) -> bool:
             name = member_of(change)
@@ -385,7 +383,7 @@ class Runner:
 
     async def _watch(self, rollout: Rollout, action: Watch) -> None:
         def still() -> bool:
-            return any(isinstance(one, Watch) for one in self._wanted(rollout))
+            return watched(rollout.state)
 
         try:
             if rollout.mark is None or rollout.mark[0] != action.since_s:

@@ -209,10 +209,11 @@ class Entry:
         ``pushed`` are switches alone: there may be thousands of hosts.
         """
         back = self.status == "approved" and rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
+        plan, written = rollout.plan, frozenset(rollout.plan.written)
         pushed = tuple(
             Pushed(
                 switch=name,
-                writes=name in rollout.plan.written,
+                writes=name in written,
                 diff=one.change.diff,
                 read_back=one.runs,
             )
@@ -220,7 +221,6 @@ class Entry:
             if isinstance(one.change, StagedChange) and one.progress in (Progress.VERIFIED, Progress.SET)
         )
         status: Decision = "rolled_back" if back else self.status
-        plan = rollout.plan
         beside = (name for name, part in (("nic", plan.nics), ("roles", plan.by_role)) if part)
         sets = ("watermark", *beside)
         return replace(self, status=status, rollout=plan.id, pushed=pushed, sets=sets)

@@ -14,6 +14,7 @@ from rollout.machine import (
     next_due_s,
     replay,
     wanted,
+    wanted_of,
 )
 from rollout.state import (
     Applied,
@@ -27,6 +28,7 @@ from rollout.state import (
     Event,
     Frozen,
     LeftAlone,
+    MemberAction,
     Phase,
     Progress,
     Proposed,
@@ -68,6 +70,18 @@ from tests.unit.rollout.rollouts import (
 LATER = T0 + 10_000
 CHECK_A = Check((change_of("a"),))
 RESUMED = Resumed(at_s=T0 + 60, checks=True)
+ASKED = RollbackAsked(at_s=T0 + 60, by="ada")
+SET_ALL: list[Event] = [
+    Proposed(at_s=T0, plan=plan()),
+    Approved(at_s=T0, by="ada", checks=True),
+    *(Staged(at_s=T0 + 1, switch=name, change=change_of(name)) for name in "abc"),
+    *setting("a"),
+    measured(T0 + 12),
+    checked("a"),
+    *setting("b", T0 + 13),
+    *setting("c", T0 + 13),
+    checked("a", "b", "c"),
+]
 
 
 def undone(*names: str, at_s: float = T0 + 50) -> list[Event]:
@@ -415,6 +429,23 @@ def test_what_was_read_before_a_crash_is_read_again() -> None:
     assert after(state, checked("a", "b", "c")).phase is Phase.DONE
 
 
+@pytest.mark.parametrize("length", range(2, len(SET_ALL) + 1))
+@pytest.mark.parametrize("then", [[], [RESUMED], [ASKED], [Frozen(at_s=T0 + 60, by="eve")]])
+def test_what_is_under_way_is_left_out_and_one_member_can_be_asked_for(
+    length: int, then: list[Event]
+) -> None:
+    state = replay([*SET_ALL[:length], *then])
+    assert state is not None
+    for at_s in (T0 + 2, LATER):
+        due = wanted(state, at_s)
+        steps = {action.switch: action for action in due if isinstance(action, MemberAction)}
+        for name in state.members:
+            assert wanted_of(state, name, at_s) == steps.get(name)
+        for one in due:
+            key = one.switch if isinstance(one, MemberAction) else type(one)
+            assert wanted(state, at_s, {key}) == tuple(other for other in due if other != one)
+
+
 def test_what_is_not_written_is_not_read_once_more() -> None:
     state = after(all_set(plan(written=("b", "c"))), checked("b", "c"))
     assert state.phase is Phase.DONE
@@ -429,19 +460,6 @@ def as_before_the_rule(events: list[Event]) -> list[bytes]:
     """What a version without ``checks`` has written of these."""
     documents = [json.loads(encode(event)) for event in events if not isinstance(event, Checked)]
     return [json.dumps({key: one[key] for key in one if key != "checks"}).encode() for one in documents]
-
-
-SET_ALL: list[Event] = [
-    Proposed(at_s=T0, plan=plan()),
-    Approved(at_s=T0, by="ada", checks=True),
-    *(Staged(at_s=T0 + 1, switch=name, change=change_of(name)) for name in "abc"),
-    *setting("a"),
-    measured(T0 + 12),
-    checked("a"),
-    *setting("b", T0 + 13),
-    *setting("c", T0 + 13),
-    checked("a", "b", "c"),
-]
 
 
 def test_a_journal_of_before_that_rule_tells_what_it_told() -> None:

@@ -215,9 +215,9 @@ async def test_a_frozen_rollout_waits_and_does_not_spin(here: World, monkeypatch
     asked: list[float] = []
     wanted = runner.wanted
 
-    def counted(state: Any, now_s: float) -> Any:
+    def counted(state: Any, now_s: float, under_way: Any) -> Any:
         asked.append(now_s)
-        return wanted(state, now_s)
+        return wanted(state, now_s, under_way)
 
     monkeypatch.setattr(runner, "wanted", counted)
     here.switches["a"].meets["apply"] = [away("a")]
