@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from nics.parameters import PARAMETERS, Values, params_of, unmodelled
+from nics.parameters import PARAMETERS, Values, params_of, unmodelled, value_text
 from switches.errors import CapabilityError
 from twin.errors import TwinError
 from twin.senders.dcqcn import DcqcnParams
@@ -161,7 +161,7 @@ class StagedChange:
             for name, wanted in self.after.items():
                 now = None if nic is None else nic.values.get(name)
                 if now != wanted:
-                    return f"{one.nic} {name} {'missing' if now is None else now}"
+                    return f"{one.nic} {name} {'missing' if now is None else value_text(name, now)}"
         return "other values"
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from nics.base import Reading as NicsReading
 from nics.base import StagedChange as NicsChange
+from nics.parameters import values_text
 from rollout.plan import RoleTarget, RolloutPlan, Target
 from rollout.state import Change
 from service.fleet import Fleet, StillWanted
@@ -201,7 +202,7 @@ def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
         if not isinstance(reading, NicsReading) or change.made_in(reading):
             return None
         where, runs = f"host {change.host!r}", change.difference(reading)
-        wanted = ", ".join(f"{name} {value}" for name, value in change.after.items())
+        wanted = values_text(change.after)
     else:
         if not isinstance(reading, Reading) or change.made_in(reading):
             return None

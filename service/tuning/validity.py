@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from nics.parameters import values_text
 from service.documents.base import list_text, timestamp
 from service.documents.recommendation import (
     BlockDocument,
@@ -318,13 +319,9 @@ def _together_text(
     by_class: Mapping[str, Mapping[str, int]],
 ) -> str:
     marks = str(RoleWatermarks.of(watermark, by_role)) if by_role else watermark_text(watermark)
-    values = [_values_text(connectx)] if connectx else []
-    values += [f"on {name} {_values_text(own) or 'nothing'}" for name, own in by_class.items()]
+    values = [values_text(connectx)] if connectx else []
+    values += [f"on {name} {values_text(own) or 'nothing'}" for name, own in by_class.items()]
     return f"{marks} with {'; '.join(values)}" if values else marks
-
-
-def _values_text(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def _names(if_match: str, tag: str) -> bool:

@@ -155,7 +155,7 @@ def test_a_change_is_made_read_back_and_undone(rig: Rig) -> None:
     for _ in range(2):
         rig.adapter().rollback(again(change))
         assert all_values(rig) == before
-    with pytest.raises(ReadBackError, match="ens1 rpg_ai_rate 5; after applying"):
+    with pytest.raises(ReadBackError, match="ens1 rpg_ai_rate 5 Mbit/s; after applying"):
         adapter.verify(change)
 
 

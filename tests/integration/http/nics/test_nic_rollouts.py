@@ -321,7 +321,7 @@ async def test_other_values_than_those_shown_are_refused(cluster: Cluster) -> No
         problem = await here.post(
             f"/v1/recommendations/{found['id']}/approve", {**WITH_NICS, "together": told}, status=409
         )
-        assert "with rpg_ai_rate 7" in problem["received"]
+        assert "with rpg_ai_rate 7 Mbit/s" in problem["received"]
         assert problem["rule"].startswith("a later round behind it found Kmin")
 
 

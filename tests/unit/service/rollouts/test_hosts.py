@@ -111,8 +111,9 @@ async def test_what_somebody_else_sets_on_a_host_meanwhile_takes_all_back() -> N
     here.switches["a"].gate.set()
     state = await here.ended(rollout)
     assert state.phase is Phase.ROLLED_BACK
-    assert "host 'h2': received ens1 rpg_ai_rate 7; what a rollout has set (rpg_ai_rate 50)" in (
-        state.why or ""
+    assert (
+        "host 'h2': received ens1 rpg_ai_rate 7 Mbit/s; what a rollout has set (rpg_ai_rate 50 Mbit/s)"
+        in (state.why or "")
     )
     assert progress(state) == {"h1": "restored", "h2": "left_alone", "a": "restored"}
     assert rates(here) == {"h1": 5, "h2": 7}
