@@ -21,8 +21,8 @@ test("what may not be approved now may be rejected", () => {
 
 test("NIC values are told for all hosts, and for classes that get others", () => {
   const alike = { connectx: { rpg_ai_rate: 40, rpg_threshold: 2 } };
-  assert.equal(nicValues(alike), "rpg_ai_rate 40, rpg_threshold 2");
-  assert.equal(nicValues({ ...alike, connectx_by_class: { storage: { rpg_ai_rate: 5 }, old: {} } }), "rpg_ai_rate 40, rpg_threshold 2; of storage rpg_ai_rate 5; of old nothing");
+  assert.equal(nicValues(alike), "rpg_ai_rate 40 Mbit/s, rpg_threshold 2 steps");
+  assert.equal(nicValues({ ...alike, connectx_by_class: { storage: { rpg_ai_rate: 5 }, old: {} } }), "rpg_ai_rate 40 Mbit/s, rpg_threshold 2 steps; of storage rpg_ai_rate 5 Mbit/s; of old nothing");
   assert.equal(setsNics({ connectx: {} }), false);
   assert.equal(setsNics({ connectx: {}, connectx_by_class: { old: {} } }), false);
   assert.equal(setsNics({ connectx: {}, connectx_by_class: { storage: { rpg_ai_rate: 5 } } }), true);
