@@ -82,10 +82,10 @@ def spread(
         fullest = max(group, key=lambda port: (ways.busy(port), -port))
         options = []
         for one in (one for one in waiting.values() if one.elephant.port == fullest):
-            for to in group:
+            for to in (other for other in group if other != fullest):
                 onward = ways.onward(to, one.elephant.dst_host)
-                after = ways.busy_after(one.elephant, fullest, onward)
-                if to != fullest and after < ways.busy(fullest) * (1 - 1e-9):
+                after = ways.busy_after(one.elephant, fullest, flows.path(one.rows[0]), onward)
+                if after < ways.busy(fullest) * (1 - 1e-9):
                     options.append((after, one.elephant.key, to, one, onward))
         if not options:
             break
@@ -109,15 +109,10 @@ class _Ways:
         """Load ÷ rate."""
         return self._loads.get(port, 0.0) / self._topology.ports[port].rate_bytes_per_s
 
-    def busy_after(self, elephant: Elephant, left: int, onward: Path) -> float:
-        """The fullest that the port left, or one on the new way, is once the elephant has moved."""
+    def busy_after(self, elephant: Elephant, left: int, before: Path, onward: Path) -> float:
+        """The fullest that the port left, or one that is new on its way, is once the elephant has moved."""
         ports, rate = self._topology.ports, elephant.bytes_per_s
-        # The last port leads to the receiver's host, which both ways end at.
-        new = [
-            self.busy(port) + rate / ports[port].rate_bytes_per_s
-            for port in onward
-            if ports[port].peer != elephant.dst_host
-        ]
+        new = [self.busy(port) + rate / ports[port].rate_bytes_per_s for port in onward if port not in before]
         return max(self.busy(left) - rate / ports[left].rate_bytes_per_s, *new)
 
     def onward(self, port: int, host: str) -> Path:

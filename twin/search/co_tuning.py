@@ -23,6 +23,7 @@ from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.candidates import CONFIRM_STREAM, TOGETHER_STREAM, NarrowedSampler, generator
 from twin.search.coordinates import (
     Coordinate,
+    RoleThresholds,
     Settings,
     What,
     class_coordinates,
@@ -35,6 +36,7 @@ from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import Between, ClassSenders, CoTuning, Sensitivity, SettingChange
 from twin.search.score import lead, surely_above
+from twin.search.second_engine import LEAST_WINDOW_S
 from twin.units import gain_text, setting_text
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers
@@ -67,7 +69,8 @@ def co_tune(
     workers: Workers,
     progress: Callable[[str, int, int], None],
 ) -> CoTuning | None:
-    """What ``settings.what`` allows, set together with the watermark; None where there is nothing to set.
+    """What ``settings.what`` allows, set together with the watermark; None where there is nothing to set, or
+    the traffic is not like the network's.
 
     ``alone`` is the best watermark alone. Candidates run on ``moments`` of traffic, the leaders on ``long``
     ones where there are any, each with the file that holds it. ``progress(stage, done, total)`` is called in
@@ -75,15 +78,15 @@ def co_tune(
     """
     newest = moments[0][0]
     every = coordinates(settings.what, newest, settings.bounds, settings.sender_bounds)
-    if not every:
+    if not every or problem.unlike is not None:
         return None
     of_classes = class_coordinates(settings.what, newest, settings.sender_bounds)
     n_runs = _RUNS
     if of_classes:
         n_runs += _RUNS_OF_CLASSES + _RUNS_A_CLASS * len(classes_set(newest))
     runs = _Runs(problem, settings, _looks(moments, long, settings, n_runs), workers, progress)
-    mark = alone if "watermark" in settings.what else problem.incumbent
-    start = running(mark, problem.scenario)
+    stays = "watermark" not in settings.what or alone == problem.incumbent
+    start = runs.incumbent if stays else running(alone, problem.scenario)
     return _Search(problem, settings, runs, (every, of_classes), start, seed).run()
 
 
@@ -110,9 +113,9 @@ def _looks(moments: Shipped, long: Shipped, settings: SearchSettings, n_runs: in
         "search": _Look(settings.engine, search, len(search)),
         "decide": _Look(settings.engine, decide, len(decide)),
     }
-    if settings.second_engine is not None:
-        newest = search[0]
-        length_s = min(newest.duration_s, affordable_s(newest.scenario, settings.second_packet_hops))
+    newest = search[0]
+    length_s = min(newest.duration_s, affordable_s(newest.scenario, settings.second_packet_hops))
+    if settings.second_engine is not None and length_s >= min(LEAST_WINDOW_S, newest.duration_s):
         seconds = (replace(newest, duration_s=length_s),)
         looks["second"] = _Look(settings.second_engine, seconds, len(decide))
     return looks
@@ -234,17 +237,29 @@ def _key(look: _Look, moment: _Moment, seed: int, one: Settings) -> tuple[str, P
 
 @dataclass(frozen=True, slots=True)
 class _WatermarkPart:
-    """The watermark as one part of a joint change."""
+    """The watermark as one part of a joint change: of all ports but those of ``own_roles``, which are parts
+    themselves.
+    """
 
+    own_roles: frozenset[str] = frozenset()
     name: str = "watermark"
     unit: str = ""
     kind: What = "watermark"
 
     def taken_from(self, settings: Settings, other: Settings) -> Settings:
-        return replace(settings, watermark=other.watermark)
+        every = [one for one in other.by_role if one[0] not in self.own_roles]
+        every += [one for one in settings.by_role if one[0] in self.own_roles]
+        kept = tuple(sorted(one for one in every if one[1] != other.watermark))
+        return replace(settings, watermark=other.watermark, by_role=kept)
 
 
 _Part = Coordinate | _WatermarkPart
+
+
+def _all_parts(active: Sequence[Coordinate]) -> list[_Part]:
+    """The watermark, then ``active``."""
+    own_roles = frozenset(one.role for one in active if isinstance(one, RoleThresholds))
+    return [_WatermarkPart(own_roles), *active]
 
 
 class _Search:
@@ -279,7 +294,7 @@ class _Search:
         if active:
             self._climb(active)
             self._draw(active, rng)
-            pick = self._pruned(self._confirmed(), active)
+            pick = self._pruned(self._confirmed(active), active)
         if self._every[1]:
             found, own = self._screen(self._every[1], pick, MOST_OF_CLASSES)
             sensitivities += found
@@ -287,7 +302,7 @@ class _Search:
                 every = [*active, *own]
                 self._climb(every)
                 self._draw(every, rng)
-                best = self._pruned(self._confirmed(), every)
+                best = self._pruned(self._confirmed(every), every)
                 by_class, alike = self._runs.gains("leaders", [best, pick], self._fresh, "decide")
                 # Values of a class follow this traffic closer than those for all: they have to be worth it.
                 if surely_above(by_class.less(alike), self._settings.margin):
@@ -321,7 +336,7 @@ class _Search:
 
     def _climb(self, active: Sequence[Coordinate]) -> None:
         """Steepest ascent: of all single moves the best, until none gains."""
-        here = max(self._tried, key=lambda one: self._tried[one])
+        [here] = self._leaders(1, active)
         for _ in range(_CLIMBS):
             moves = [move for one in active for move in one.tried(here) if move not in self._tried]
             self._values("climbing", moves)
@@ -333,7 +348,7 @@ class _Search:
     def _draw(self, active: Sequence[Coordinate], rng: np.random.Generator) -> None:
         """Draws the watermark and the active values near the best, twice, the second time nearer."""
         for count, width in _DRAWS:
-            leaders = self._leaders(_LEADERS)
+            leaders = self._leaders(_LEADERS, active)
             drawn = [self._drawn(leaders[at % len(leaders)], active, width, rng) for at in range(count)]
             self._values("joint draw", drawn)
 
@@ -343,25 +358,33 @@ class _Search:
         found = near
         if "watermark" in self._settings.what:
             [mark] = NarrowedSampler([near.watermark], self._settings.bounds, sigma=0.4 * width).draw(1, rng)
-            found = replace(found, watermark=mark)
+            found = _all_parts(active)[0].taken_from(found, replace(found, watermark=mark, by_role=()))
         for coordinate, normal in zip(active, rng.standard_normal(len(active)).tolist(), strict=True):
             found = coordinate.near(found, width * normal)
         return found
 
-    def _leaders(self, count: int) -> list[Settings]:
-        return sorted(self._tried, key=lambda one: -self._tried[one])[:count]
+    def _leaders(self, count: int, active: Sequence[Coordinate]) -> list[Settings]:
+        """The best that change nothing but the watermark and ``active``: what a screening has tried beside
+        them would be no part of the change.
+        """
 
-    def _confirmed(self) -> Settings:
+        def without(one: Settings) -> Settings:
+            for part in _all_parts(active):
+                one = part.taken_from(one, self._start)
+            return one
+
+        every = [one for one in self._tried if without(one) == self._start]
+        return sorted(every, key=lambda one: -self._tried[one])[:count]
+
+    def _confirmed(self, active: Sequence[Coordinate]) -> Settings:
         """The best of the leaders under seeds that did not choose them."""
-        leaders = self._leaders(_CONFIRMED)
+        leaders = self._leaders(_CONFIRMED, active)
         gains = self._runs.gains("leaders", [self._start, *leaders], self._fresh, "decide")[1:]
         return leaders[int(np.argmax([_value(one) for one in gains]))]
 
     def _parts(self, pick: Settings, active: Sequence[Coordinate]) -> list[_Part]:
         """What a setting changes of what runs now."""
-        incumbent = self._runs.incumbent
-        parts: list[_Part] = [_WatermarkPart(), *active]
-        return [one for one in parts if one.taken_from(pick, incumbent) != pick]
+        return [one for one in _all_parts(active) if one.taken_from(pick, self._runs.incumbent) != pick]
 
     def _pruned(self, pick: Settings, active: Sequence[Coordinate]) -> Settings:
         """Without the changes that gain next to nothing, or that cannot be told from nothing."""
@@ -369,7 +392,7 @@ class _Search:
         while True:
             less = [one.taken_from(found, self._runs.incumbent) for one in self._parts(found, active)]
             if found.watermark not in (self._start.watermark, self._problem.incumbent):
-                less.append(replace(found, watermark=self._start.watermark))
+                less.append(_all_parts(active)[0].taken_from(found, self._start))
             if not less:
                 return found
             now, *gains = self._runs.gains("pruning", [found, *less], self._fresh, "decide")
@@ -381,7 +404,9 @@ class _Search:
             found = less[order[0]]
 
     def _shares(self, pick: Settings, parts: Sequence[_Part]) -> list[float]:
-        """Shapley values: what each part adds, on average over the orders in which parts can be changed."""
+        """Shapley values: what each part adds, on average over the orders in which parts can be changed; NaN
+        where a part of the change cannot be predicted.
+        """
         count = len(parts)
         subsets = [subset for size in range(count + 1) for subset in combinations(range(count), size)]
         made = []
@@ -391,7 +416,9 @@ class _Search:
                 one = parts[part].taken_from(one, pick)
             made.append(one)
         gains = self._runs.gains("shares", made, self._fresh[:1])
-        value = {subset: _value(gain) for subset, gain in zip(subsets, gains, strict=True)}
+        value = {subset: gain.value for subset, gain in zip(subsets, gains, strict=True)}
+        if not all(map(math.isfinite, value.values())):
+            return [math.nan] * count
         shares = []
         for part in range(count):
             weighed = [
@@ -411,7 +438,7 @@ class _Search:
         both = [self._start, pick]
         alone, joint = self._runs.gains("leaders", both, self._fresh, "decide")
         second_more = None
-        if self._settings.second_engine is not None and pick != self._start:
+        if "second" in self._runs.looks and pick != self._start:
             seconds = self._runs.gains("second opinion", both, self._fresh[:1], "second")
             second_more = seconds[1].value - seconds[0].value
             if math.isfinite(second_more):
@@ -429,8 +456,8 @@ class _Search:
         parts = self._parts(pick, active)
         shares = self._shares(pick, parts) if parts else []
         incumbent = self._runs.incumbent
-        mark_first = replace(incumbent, watermark=pick.watermark)
-        others_first = replace(pick, watermark=incumbent.watermark)
+        mark = _all_parts(active)[0]
+        mark_first, others_first = mark.taken_from(incumbent, pick), mark.taken_from(pick, incumbent)
         if _nics_of(pick) != _nics_of(incumbent):  # switches are set with their roles, NICs before or after
             mark_first, others_first = (
                 replace(one, senders=other.senders, by_class=other.by_class)

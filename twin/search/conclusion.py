@@ -136,20 +136,21 @@ def judge(
     loss = np.array([one.loss_bytes for one in rows])
     suffering = float(pause.max()) >= LEAST_PAUSE_S or float(loss.max()) >= LEAST_LOSS_BYTES
     remarks = _remarks(pause, loss, scenario)
-    # Where a low watermark holds senders back, queues are empty and yet there is much to gain.
+    # Where a low watermark holds senders back, queues are empty, all better ones do alike, and yet there is
+    # much to gain.
     gains = found.by == "gain" and found.sure and not found.stands
     if float(queue.max()) < EMPTY_QUEUE_BYTES and not suffering and not gains:
         return Verdict(
             VerdictKind.UNCONGESTED,
             f"Nothing to tune: every candidate's mean queue is below {bytes_text(EMPTY_QUEUE_BYTES)}.",
         )
-    if _pinned(rows, queue, pause, loss):
+    if not gains and _pinned(rows, queue, pause, loss):
         low, high = _core(queue)
         pauses = f" and PFC pause {_pause_range(pause)}" if float(pause.max()) >= LEAST_PAUSE_S else ""
         return Verdict(
             VerdictKind.NO_EFFECT,
-            f"No watermark helps here: over {n_tried} candidates the mean queue stays {bytes_text(low)} to "
-            f"{bytes_text(high)}{pauses}; {_what_would_help(scenario)}.",
+            f"No watermark helps here: over the {len(rows)} candidates that ran in full the mean queue stays "
+            f"{bytes_text(low)} to {bytes_text(high)}{pauses}; {_what_would_help(scenario)}.",
             remarks,
         )
     if found.stands:

@@ -10,10 +10,10 @@ import pytest
 
 from telemetry.network.collisions import Collision, Elephant, PortLoad
 from telemetry.state import FlowKey
-from telemetry.topology import GBPS, Topology, leaf_spine
+from telemetry.topology import GBPS, Host, Link, Topology, leaf_spine
 from tests.unit.telemetry.network.uplinks import EVEN, FABRIC, ON_TWO_OF_FOUR, UPLINKS, over
 from twin.paths.moves import Carried, carried, hashed, rerouted, spread
-from twin.scenario import Scenario
+from twin.scenario import Flows, Scenario
 
 
 def port(name: str, switch: str = "leaf1", topology: Topology = FABRIC) -> int:
@@ -73,6 +73,39 @@ class TestMoves:
         full = {port("Ethernet1", "spine3"): 95 * GBPS}
         moves = spread(FABRIC, scenario.flows, group, carried(scenario.flows, group), loads(group) | full)
         assert {one.to for one in moves} == {port("Ethernet11")}
+
+    @pytest.mark.parametrize(("other_gbps", "n_moves"), [(0.0, 1), (60.0, 0)])
+    def test_a_receiver_of_two_links_gets_elephants_over_the_other_where_that_has_room(
+        self, other_gbps: float, n_moves: int
+    ) -> None:
+        cables = [
+            Link("a", "s", 100, 1, None, "p0"),
+            *(Link("s", "b", 100, 1, name, None) for name in ("p1", "p2")),
+        ]
+        fabric = Topology((Host("a", ("10.0.0.1",)), Host("b", ("10.0.0.2",))), ("s",), tuple(cables))
+        full, other = fabric.next_hops("s", "b")
+        keys = [FlowKey("10.0.0.1", "10.0.0.2", sport, 4_791, 17) for sport in (1, 2)]
+        two = tuple(Elephant(key, "a", "b", full, 40 * GBPS) for key in keys)
+        group = Collision(
+            "s",
+            (
+                PortLoad(full, "p1", 100 * GBPS, 80 * GBPS, two),
+                PortLoad(other, "p2", 100 * GBPS, other_gbps * GBPS, ()),
+            ),
+        )
+        nic = next(at for at, one in enumerate(fabric.ports) if one.node == "a")
+        path = [nic, full]
+        flows = Flows(
+            src=("a", "a"),
+            dst=("b", "b"),
+            payload_bytes=np.array([2e6, 2e6]),
+            start_s=np.zeros(2),
+            start_rate_bytes_per_s=np.full(2, 100 * GBPS),
+            path_offset=np.array([0, 2, 4], dtype=np.int32),
+            path_ports=np.array([*path, *path], dtype=np.int32),
+        )
+        moves = spread(fabric, flows, group, carried(flows, group), loads(group))
+        assert [one.to for one in moves] == [other] * n_moves
 
     def test_an_elephant_as_large_as_its_port_has_nowhere_better(self) -> None:
         scenario, group = over((0, 1)), collided((0, 1), 100.0)

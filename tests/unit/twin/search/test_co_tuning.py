@@ -23,7 +23,7 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import CoTuning, SettingChange
 from twin.search.round import tune
 from twin.senders.dcqcn import PAPER, VENDOR, DcqcnParams
-from twin.watermark import Setting, Watermark, WatermarkBounds
+from twin.watermark import RoleWatermarks, Setting, Watermark, WatermarkBounds
 from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
 HERE = "tests.unit.twin.search.test_co_tuning"
@@ -69,6 +69,49 @@ class FastSendersFail(SendersMatter):
         if scenario.dcqcn.cnp_interval_s < 20e-6:
             return [Prediction.failed(one, SolveStatus.DIVERGED) for one in watermarks]
         return super().predict(scenario, watermarks, seed=seed)
+
+
+class WatermarkFailsBesideFastSenders(SendersMatter):
+    """What runs now does not end with a cut interval below 20 µs."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        found = super().predict(scenario, watermarks, seed=seed)
+        fast = scenario.dcqcn.cnp_interval_s < 20e-6
+        return [
+            Prediction.failed(mark, SolveStatus.BUDGET) if fast and mark.usual == INCUMBENT else one
+            for mark, one in zip(watermarks, found, strict=True)
+        ]
+
+
+class NextToNothing(AnalyticEngine):
+    """A quarter of the cut interval gains 6 %; four times R_AI or g gain 0.9 % each."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        gain = 0.0
+        for field, factor, most in (
+            ("cnp_interval_s", 1 / 4, 0.06),
+            ("ai_rate_bytes_per_s", 4.0, 0.009),
+            ("gain", 4.0, 0.009),
+        ):
+            moved = math.log(getattr(scenario.dcqcn, field) / getattr(PAPER, field)) / math.log(factor)
+            gain += most * (1.0 - (moved - 1.0) ** 2)
+        return [
+            SendersMatter.slower(self.one(scenario, one.usual, seed), math.exp(-gain)) for one in watermarks
+        ]
+
+
+class SlowPortsWantMuch(SendersMatter):
+    """As ``SendersMatter``, and the slower, the further ports of 25 Gbit/s are from 400 KB; nothing else."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        usual = [RoleWatermarks.of(INCUMBENT, {})] * len(watermarks)
+        of_slow = [dict(one.exceptions).get(SLOW, one.usual) for one in watermarks]
+        return [
+            self.slower(replace(found, watermark=one), 1.0 + 0.3 * abs(math.log(mark.kmin_bytes / 4e5)))
+            for one, mark, found in zip(
+                watermarks, of_slow, super().predict(scenario, usual, seed=seed), strict=True
+            )
+        ]
 
 
 class Disagrees(AnalyticEngine):
@@ -212,6 +255,39 @@ def test_what_the_second_engine_contradicts_is_not_recommended() -> None:
     assert "not sure enough" in answer.sentence
 
 
+def test_a_second_engine_that_would_see_next_to_nothing_is_not_asked() -> None:
+    answer = found("SendersMatter", second_engine=f"{HERE}:Disagrees", second_packet_hops=10)
+    assert answer.second_more is None
+    assert answer.recommended
+
+
+def test_traffic_that_is_not_like_the_networks_gets_no_joint_change() -> None:
+    unlike = problem(COUPLED, unlike="Replayed, what runs now is not what was measured.")
+    assert together("SendersMatter", problem=unlike) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_that_a_joint_change_sets_is_listed(seed: int) -> None:
+    """What a screening tried, and found next to nothing, may lie beside the best by chance."""
+    how = replace(settings(), engine=f"{HERE}:NextToNothing", what=("watermark", "nic"))
+    answer = tune(problem(COUPLED), how, seed=seed, workers=InProcessWorkers()).co_tuning
+    assert answer is not None
+    names = {one.field: one.name for one in SENDERS}
+    moved = {
+        names[field]
+        for field in names
+        if getattr(answer.senders, field) != getattr(answer.senders_now, field)
+    }
+    assert {one.name for one in answer.changes} - {"watermark"} == moved
+
+
+def test_where_a_part_of_a_change_cannot_be_predicted_shares_are_unknown() -> None:
+    answer = found("WatermarkFailsBesideFastSenders")
+    assert answer.recommended
+    assert [one.name for one in answer.changes] == ["watermark", "cut interval"]
+    assert all(math.isnan(one.share) for one in answer.changes)
+
+
 def test_the_answer_is_the_same_in_processes_of_their_own() -> None:
     with closing(ProcessWorkers(2)) as pool:
         assert found("SendersMatter", workers=pool) == found("SendersMatter")
@@ -323,6 +399,22 @@ def test_roles_and_nics_are_predicted_together_and_each_has_its_share() -> None:
     assert answer.others_first is not None
     assert answer.others_first.gain == pytest.approx(of["cut interval"], abs=0.03)
     assert answer.watermark_first.gain == pytest.approx(answer.gain - of["cut interval"], abs=0.03)
+
+
+@pytest.mark.parametrize("what", [("watermark", "nic"), ("nic",)])
+def test_ports_of_a_role_that_run_another_watermark_move_with_the_watermark_or_stay(
+    what: tuple[str, ...],
+) -> None:
+    runs = Watermark(20_000, 80_000, 0.2)
+    mixed = problem(COUPLED, scenario=mixed_rates(), by_role=((SLOW, runs),))
+    answer = found("SlowPortsWantMuch", what=what, problem=mixed)
+    assert sum(one.share for one in answer.changes) == pytest.approx(answer.gain, rel=0.05)
+    if "watermark" in what:
+        assert [one.name for one in answer.changes] == ["watermark", "cut interval"]
+        assert answer.by_role == ()
+    else:
+        assert [one.name for one in answer.changes] == ["cut interval"]
+        assert (answer.watermark, answer.by_role) == (INCUMBENT, ((SLOW, runs),))
 
 
 def test_a_fabric_of_one_role_has_no_roles_to_tune() -> None:

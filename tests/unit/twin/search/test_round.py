@@ -222,7 +222,9 @@ class TestStandingStill:
         assert answer.verdict.kind is VerdictKind.NO_EFFECT
         assert answer.watermark == INCUMBENT
         sentence = answer.verdict.sentence
-        assert sentence.startswith("No watermark helps here: over 64 candidates the mean queue stays 7.8")
+        assert sentence.startswith(
+            "No watermark helps here: over the 35 candidates that ran in full the mean queue stays 7.8"
+        )
         for cure in (
             "fewer senders per receiver (3 long flows share the busiest port)",
             "DCQCN",
@@ -230,6 +232,19 @@ class TestStandingStill:
         ):
             assert cure in sentence
         assert "PFC pause stays" in answer.verdict.remarks[0]
+
+    @pytest.mark.parametrize(("gain", "kind"), [(0.0, VerdictKind.NO_EFFECT), (0.8, VerdictKind.CHANGE)])
+    def test_candidates_that_do_alike_may_all_be_better_than_what_runs(
+        self, gain: float, kind: VerdictKind
+    ) -> None:
+        now, other = (
+            replace(one_round().incumbent_prediction, queue_mean_bytes=queue, pfc_pause_s=0.0, loss_bytes=0.0)
+            for queue in (5e5, 5e4)
+        )
+        best = Found(1, gain, gain / 5, 0, stands=gain == 0.0, sure=gain > 0.05, by="gain")
+        tried = [now, *[other] * 90]
+        verdict = judge(tried, problem().scenario, n_tried=320, found=best, margin=0.05, pfc=True)
+        assert verdict.kind is kind
 
     def test_empty_queues_need_no_tuning(self) -> None:
         answer = one_round(how=settings("IdleEngine", margin=5.0))
