@@ -4,8 +4,8 @@ A value at or over a level's threshold for ``hold_s`` raises that level; a value
 clearing threshold for ``clear_s`` clears it. Between the two nothing changes.
 
 The functions ``…_findings`` measure queue states, port rates and sequence counts. Each yields every subject
-it could measure, good or bad; what it leaves out is unknown. As ports may be many, figures of 0 on switches
-not in ``awaited`` (None: all are) are left out too.
+it could measure, good or bad; what it leaves out is unknown. As ports and queues may be many, figures of 0 on
+switches not in ``awaited`` (None: all are) are left out too.
 """
 
 from __future__ import annotations
@@ -384,6 +384,7 @@ def ecn_findings(
     queues: Iterable[QueueState],
     ports: Iterable[PortRates],
     kmax_of: Callable[[QueueRef], int | None],
+    awaited: Container[str] | None = None,
 ) -> Iterator[Finding]:
     """Depth (99th percentile) ÷ Kmax of queues that mark nothing; 0 for queues that mark.
 
@@ -403,14 +404,17 @@ def ecn_findings(
                 marked_per_s = port.rates.ecn_marked_per_s  # otherwise it is the sum of other queues
         if marked_per_s is None or kmax_bytes is None or queue.n_samples < LEAST_SAMPLES:
             continue
+        marks = marked_per_s > 0
+        if not marks and not queue.has_depth:
+            continue
+        over = 0.0 if marks else queue.depth_p99_bytes / kmax_bytes
+        if not over and awaited is not None and ref.switch not in awaited:
+            continue
         of = f"{ref.switch} {ref.port} queue {ref.queue}"
         subject = Subject(ECN_OFF, of, ref.switch)
-        if marked_per_s > 0:
-            yield Finding(subject, 0.0, f"{of} marks: {figure_text(marked_per_s)} packets a second")
+        if marks:
+            yield Finding(subject, over, f"{of} marks: {figure_text(marked_per_s)} packets a second")
             continue
-        if not queue.has_depth:
-            continue
-        over = queue.depth_p99_bytes / kmax_bytes
         yield Finding(
             subject,
             over,

@@ -193,7 +193,9 @@ class AlarmChecks:
         self._incasts: tuple[IncastSite, ...] = ()
 
     async def run(self, awaited: Container[str] | None = None) -> CheckResult:
-        """Runs every check once. Healthy ports are reported of ``awaited`` switches (None: all) only."""
+        """Runs every check once. Healthy ports and queues are reported of ``awaited`` switches (None: all)
+        only.
+        """
         now_s = self.clocks.monotonic_s()
         recent = await self.ports.recent()
         state = await self._state(now_s)
@@ -205,8 +207,11 @@ class AlarmChecks:
             found = self.links.findings(self._fabric(state), state, recent.ports, awaited, forecast)
             result.findings.extend(await asyncio.to_thread(_collected, found))
             result.notes = self.links.notes()
+        if state is not None:
+            found = self._of_queues(state, recent.ports, awaited)
+            result.findings.extend(await asyncio.to_thread(_collected, found))
         for findings in (
-            () if state is None else self._of_state(state, recent.ports, now_s),
+            () if state is None else self._of_state(state, now_s),
             self._of_silence(recent.silent_s),
             self._of_intake(now_s),
             self._of_switches(now_s),
@@ -248,7 +253,9 @@ class AlarmChecks:
         if self.lossless is not None:
             yield from loss_findings(ports, self.lossless, awaited)
 
-    def _of_state(self, state: NetworkState, ports: tuple[PortRates, ...], now_s: float) -> Iterator[Finding]:
+    def _of_queues(
+        self, state: NetworkState, ports: tuple[PortRates, ...], awaited: Container[str] | None
+    ) -> Iterator[Finding]:
         switches = {queue.ref.switch for queue in state.queues}
         marks = {switch: (self.fleet.queues_of(switch), self.fleet.runs(switch)) for switch in switches}
 
@@ -259,7 +266,9 @@ class AlarmChecks:
             return None if mark is None else mark.kmax_bytes
 
         self._incasts = incast_sites(state, kmax_of)
-        yield from ecn_findings(state.queues, ports, kmax_of)
+        yield from ecn_findings(state.queues, ports, kmax_of, awaited)
+
+    def _of_state(self, state: NetworkState, now_s: float) -> Iterator[Finding]:
         off_s = self._offset_s(state)
         if off_s is not None:
             yield Finding(
@@ -268,7 +277,7 @@ class AlarmChecks:
                 f"The newest INT report was {off_s:.3g} s off this machine's clock when it came: one of the "
                 "two clocks is wrong, or it was delayed",
             )
-        for switch in sorted(switches):
+        for switch in sorted({queue.ref.switch for queue in state.queues}):
             self._reported.pop(switch, None)  # most recent last
             self._reported[switch] = now_s
         for switch in list(self._reported)[:-MOST_REPORTED]:

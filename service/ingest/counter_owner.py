@@ -13,6 +13,7 @@ from service.metrics import Metrics
 from telemetry.counters.model import CounterIncrease, CounterSample, CounterSettings
 from telemetry.counters.window import CounterWindow, PortRates, port_rates
 from telemetry.decode.counters import decode_counters
+from telemetry.settings import NS_PER_S
 
 SAMPLES_AT_ONCE = 5_000
 
@@ -90,7 +91,7 @@ class CounterOwner(TelemetryOwner[_Samples]):
 
     def _add(self, part: _Samples) -> Added:
         self._recently = None
-        added = self._window.add(*part)
+        added = self._window.add(*part, arrived_ns=round(self._clock_s() * NS_PER_S))
         reasons = Counter(late=len(added.late), no_room=len(added.no_room))
         return Added(added.accepted, (*added.late, *added.no_room), reasons)
 

@@ -126,6 +126,7 @@ class CountersAdded:
 @dataclass(slots=True)
 class _Tracked:
     series: CounterSeries
+    arrived_ns: int = 0
     set_back: int = 0
     set_back_ns: int = -1
     lately: tuple[tuple[int, int], Grown | None] | None = None
@@ -138,13 +139,15 @@ class _Port:
 
 
 class CounterWindow:
-    """The counters of each (switch, port, queue), by the devices' clocks. Not thread-safe."""
+    """The counters of each (switch, port, queue), by the devices' clocks, which need not agree. Not
+    thread-safe.
+    """
 
     def __init__(self, settings: CounterSettings | None = None) -> None:
         self._settings = settings or CounterSettings()
         self._held: dict[str, dict[SeriesKey, _Tracked]] = {}
         self._count = 0
-        self._none_ended_ns = -1  # until then no series has ended
+        self._none_ended_ns = -1  # up to this time of arrival no series has ended
 
     def __len__(self) -> int:
         return self._count
@@ -153,24 +156,25 @@ class CounterWindow:
     def switches(self) -> tuple[str, ...]:
         return tuple(sorted(self._held))
 
-    def add(self, samples: Sequence[CounterSample], positions: Sequence[int] | None = None) -> CountersAdded:
-        """Adds samples in order. ``positions`` are their indices in the body (None: 0, 1, 2, ...).
+    def add(
+        self,
+        samples: Sequence[CounterSample],
+        positions: Sequence[int] | None = None,
+        *,
+        arrived_ns: int = 0,
+    ) -> CountersAdded:
+        """Adds samples in order. ``positions`` are their indices in the body (None: 0, 1, 2, ...),
+        ``arrived_ns`` is when they came, by the caller's monotonic clock.
 
-        A sample no newer than its series' newest is late. When there are too many series, those silent for
-        longer than the horizon are dropped.
+        A sample no newer than its series' newest is late. When there are too many series, those whose last
+        accepted sample arrived longer ago than the horizon are dropped.
         """
         accepted, late, no_room = 0, [], []
-        full = False
         for index, sample in zip(positions or range(len(samples)), samples, strict=True):
             held = self._held.get(sample.key.switch, {}).get(sample.key)
             if held is None:
-                if (
-                    self._count >= self._settings.max_series
-                    and not full
-                    and sample.ts_ns > self._none_ended_ns
-                ):
-                    self._drop_ended(sample.ts_ns)
-                    full = self._count >= self._settings.max_series  # checked once per call
+                if self._count >= self._settings.max_series and arrived_ns > self._none_ended_ns:
+                    self._drop_ended(arrived_ns)
                 if self._count >= self._settings.max_series:
                     no_room.append(ReportProblem(index, str(self._no_room(index))))
                     continue
@@ -180,8 +184,8 @@ class CounterWindow:
                     late.append(ReportProblem(index, str(_late(index, sample, held.series.newest_ns))))
                     continue
                 held.series.begin_anew()
-                self._none_ended_ns = -1
             held.set_back, held.set_back_ns = 0, -1
+            held.arrived_ns = arrived_ns
             held.series.append(sample.ts_ns, sample.counters)
             accepted += 1
         return CountersAdded(accepted, tuple(late), tuple(no_room))
@@ -261,21 +265,20 @@ class CounterWindow:
         settings = self._settings
         held = _Tracked(CounterSeries(settings.max_samples, settings.horizon_ns))
         self._held.setdefault(key.switch, {})[key] = held
-        self._none_ended_ns = -1
         self._count += 1
         return held
 
     def _drop_ended(self, now_ns: int) -> None:
         before_ns = now_ns - self._settings.horizon_ns
         for switch, ports in list(self._held.items()):
-            kept = {key: held for key, held in ports.items() if held.series.newest_ns >= before_ns}
+            kept = {key: held for key, held in ports.items() if held.arrived_ns >= before_ns}
             self._count -= len(ports) - len(kept)
             if kept:
                 self._held[switch] = kept
             else:
                 del self._held[switch]
         self._none_ended_ns = self._settings.horizon_ns + min(
-            (held.series.newest_ns for _, held in self._of(None)), default=-1
+            (held.arrived_ns for _, held in self._of(None)), default=now_ns
         )
 
     def _clock_set_back(self, held: _Tracked, ts_ns: int) -> bool:

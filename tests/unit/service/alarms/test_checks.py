@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -296,6 +297,26 @@ async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
     assert set((await found(world.checks(), "ecn_off")).values()) == {2}
     world.queue_marks = {("1", 3): Watermark(1_000, 50_000, 0.1), ("1", 4): None}
     assert await found(world.checks(), "ecn_off") == {"leaf1 1 queue 3": 4}
+
+
+async def test_queues_are_judged_off_the_event_loop_and_told_where_they_matter() -> None:
+    queues = [
+        QueueState(QueueRef(name, "1", 3), 1_000, 150_000, 200_000, 250_000, 0.0, 1e9, None, marked_per_s)
+        for name, marked_per_s in (("leaf1", 0.0), ("leaf2", 5.0), ("leaf3", 5.0))
+    ]
+    seen = SimpleNamespace(queues=queues, incast=(), window_end_ns=0)
+    checks, threads = World(window=cast(NetworkState, seen), age_s=0.0).checks(), set()
+
+    def queues_of(_switch: str) -> dict[tuple[str, int], Watermark | None]:
+        threads.add(threading.get_ident())
+        return {}
+
+    cast(Any, checks.fleet).queues_of = queues_of
+    result = await checks.run(awaited={"leaf2"})
+    told = [one.subject.switch for one in result.findings if one.subject.kind == "ecn_off"]
+    assert told == ["leaf1", "leaf2"]
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_window_of_long_ago_says_nothing_of_now() -> None:

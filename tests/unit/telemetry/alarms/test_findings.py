@@ -121,6 +121,10 @@ def test_of_switches_that_nobody_waits_for_nothing_is_told_but_trouble() -> None
     paused = port(Rates(pause_share=0.1, drops_per_s=2.0), q3=Rates(drops_per_s=2.0))
     assert [one.value for one in pause_findings([paused], ())] == [0.1]
     assert [one.value for one in loss_findings([paused], {3}, ())] == [2.0]
+    for one in (queue(150_000, 12.0), queue(0, 0.0)):
+        assert list(ecn_findings([one], [], kmax, ())) == []
+        assert [found.value for found in ecn_findings([one], [], kmax, {"leaf1"})] == [0.0]
+    assert [found.value for found in ecn_findings([queue(150_000, 0.0)], [], kmax, ())] == [1.5]
 
 
 def test_senders_of_one_name_are_one_subject_and_none_hides_what_another_lost() -> None:

@@ -105,12 +105,23 @@ def test_bodies_sent_again_are_no_clock_set_back(times: tuple[int, ...]) -> None
 
 def test_memory_is_bounded_and_the_ended_make_room() -> None:
     window = CounterWindow(CounterSettings(max_series=2, horizon_ns=100))
-    assert window.add([sample(10, "a"), sample(10, "b")]).accepted == 2
-    full = window.add([sample(11, "c"), sample(11, "a")], positions=[4, 5])
+    assert window.add([sample(10, "a"), sample(10, "b")], arrived_ns=0).accepted == 2
+    full = window.add([sample(11, "c"), sample(11, "a")], positions=[4, 5], arrived_ns=1)
     assert (full.accepted, [problem.index for problem in full.no_room]) == (1, [4])
     assert "counters of 2 ports and queues are kept" in full.no_room[0].detail
-    assert window.add([sample(111, "c")]).accepted == 1
+    assert window.add([sample(12, "c")], arrived_ns=101).accepted == 1
     assert (len(window), window.switches) == (2, ("a", "c"))
+
+
+def test_a_clock_off_from_the_others_neither_ends_their_series_nor_its_own() -> None:
+    window = CounterWindow(CounterSettings(max_series=3, horizon_ns=100))
+    for arrived_ns in (0, 50):
+        ahead, behind, right = sample(9_000 + arrived_ns, "a"), sample(arrived_ns, "b"), sample(4_000, "c")
+        window.add([ahead, behind, *([] if arrived_ns else [right])], arrived_ns=arrived_ns)
+    assert len(window.add([sample(4_100, "d"), sample(99_000, "e")], arrived_ns=100).no_room) == 2
+    assert window.switches == ("a", "b", "c")
+    assert window.add([sample(1, "d")], arrived_ns=101).accepted == 1  # c has sent nothing since 0
+    assert window.switches == ("a", "b", "d")
 
 
 class Searching(CounterWindow):
@@ -119,10 +130,16 @@ class Searching(CounterWindow):
     searches = 0
     always = False
 
-    def add(self, samples: Sequence[CounterSample], positions: Sequence[int] | None = None) -> CountersAdded:
+    def add(
+        self,
+        samples: Sequence[CounterSample],
+        positions: Sequence[int] | None = None,
+        *,
+        arrived_ns: int = 0,
+    ) -> CountersAdded:
         if self.always:
             self._none_ended_ns = -1
-        return super().add(samples, positions)
+        return super().add(samples, positions, arrived_ns=arrived_ns)
 
     def _drop_ended(self, now_ns: int) -> None:
         self.searches += 1
@@ -131,10 +148,13 @@ class Searching(CounterWindow):
 
 def test_a_full_window_is_searched_only_when_a_series_may_have_ended() -> None:
     window = Searching(CounterSettings(max_series=2, horizon_ns=100))
-    window.add([sample(10, "a"), sample(20, "b")])
-    assert [len(window.add([sample(ts_ns, "c")]).no_room) for ts_ns in range(21, 111)] == [1] * 90
+    for at_ns, switch in ((10, "a"), (20, "b")):
+        window.add([sample(at_ns, switch)], arrived_ns=at_ns)
+    for at_ns in range(21, 111):
+        refused = window.add([sample(at_ns, "c"), sample(at_ns, "d")], arrived_ns=at_ns)
+        assert len(refused.no_room) == 2
     assert window.searches == 1
-    assert window.add([sample(111, "c")]).accepted == 1
+    assert window.add([sample(111, "c")], arrived_ns=111).accepted == 1
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -146,7 +166,8 @@ def test_a_full_window_keeps_what_it_would_if_it_always_searched(seed: int) -> N
     for number in range(300):
         now_ns = 1_000 + 10 * number
         one = sample(now_ns - choose.choice([0, 5, 90, 400]), choose.choice("abcdef"))
-        assert window.add([one]) == always.add([one])
+        added = (each.add([one], arrived_ns=now_ns) for each in (window, always))
+        assert next(added) == next(added)
     assert window.switches == always.switches
     assert window.searches < always.searches
 
