@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
+from store.ages import Uptime, outdated_ns
 from store.tables import audit as table
-from store.tables import takeable
+from store.tables import prune_oldest, takeable
 
 UNDER_WAY = "under way"
 _LONGEST = {"who": 200, "address": 80, "what": 80, "subject": 200, "outcome": 200}
@@ -67,6 +68,9 @@ def listed(connection: Connection, *, limit: int, before: int | None = None) -> 
     return [AuditRow(row[0], AuditEntry._make(row[1:])) for row in connection.execute(query)]
 
 
-def forget(connection: Connection, before_ns: int) -> int:
-    """Removes entries older than a time; returns their number."""
-    return connection.execute(delete(table).where(table.c.at_ns < before_ns)).rowcount
+def forget(connection: Connection, *, keep_ns: int, uptime: Uptime, most: int) -> None:
+    """Removes the ``most`` oldest of the entries older than ``keep_ns``, by ``outdated_ns``: a wrong wall
+    clock must not remove the log.
+    """
+    before_ns = outdated_ns(connection, table.c.at_ns, keep_ns, uptime)
+    prune_oldest(connection, table.c.at_ns, before_ns=before_ns, most=most)

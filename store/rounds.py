@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
+from store.ages import Uptime, outdated_ns
 from store.tables import recommendations as table
 from store.tables import takeable
 
@@ -33,12 +35,19 @@ def stand(connection: Connection, row_id: str, status: str, standing: str) -> No
     connection.execute(update(table).where(table.c.id == row_id).values(status=status, standing=standing))
 
 
-def newest(connection: Connection, limit: int, *, before_ns: int | None = None) -> list[RoundRow]:
-    """The newest first; with ``before_ns`` only those made before."""
-    query = _rows()
-    if before_ns is not None:
-        query = query.where(table.c.created_ns < before_ns)
-    return [RoundRow._make(row) for row in connection.execute(query.limit(limit))]
+def newest(connection: Connection, limit: int) -> list[RoundRow]:
+    """The newest first."""
+    return [RoundRow._make(row) for row in connection.execute(_rows().limit(limit))]
+
+
+def ids(connection: Connection) -> list[str]:
+    """Those of all rows, in no order."""
+    return list(connection.scalars(select(table.c.id)))
+
+
+def some(connection: Connection, row_ids: Collection[str]) -> list[RoundRow]:
+    """The rows of these ids."""
+    return [RoundRow._make(row) for row in connection.execute(_rows().where(table.c.id.in_(row_ids)))]
 
 
 def one(connection: Connection, row_id: str) -> RoundRow | None:
@@ -50,8 +59,10 @@ def count(connection: Connection) -> int:
     return connection.scalar(select(func.count()).select_from(table)) or 0
 
 
-def prune(connection: Connection, *, keep: int, decided_since_ns: int) -> None:
-    """Removes those without a decision beyond the newest ``keep``, and all before ``decided_since_ns``."""
+def prune(connection: Connection, *, keep: int, keep_ns: int, uptime: Uptime, most: int) -> None:
+    """Removes those without a decision beyond the newest ``keep``, and all older than ``keep_ns``: the
+    ``most`` oldest of them. Their age is by ``outdated_ns``: a wrong wall clock must not remove them all.
+    """
     undecided = table.c.status.not_in(DECIDED)
     oldest_kept = connection.scalar(
         select(table.c.created_ns)
@@ -60,10 +71,11 @@ def prune(connection: Connection, *, keep: int, decided_since_ns: int) -> None:
         .offset(keep - 1)
         .limit(1)
     )
-    gone = table.c.created_ns < decided_since_ns
+    gone = table.c.created_ns < outdated_ns(connection, table.c.created_ns, keep_ns, uptime)
     if oldest_kept is not None:
         gone = or_(gone, and_(undecided, table.c.created_ns < oldest_kept))
-    connection.execute(delete(table).where(gone))
+    oldest = select(table.c.id).where(gone).order_by(table.c.created_ns).limit(most)
+    connection.execute(delete(table).where(table.c.id.in_(oldest.scalar_subquery())))
 
 
 def _rows() -> Select[tuple[str, int, str, str, bytes]]:

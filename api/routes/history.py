@@ -7,13 +7,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.deps import Reads, RecommendationId, ServiceDep
+from api.deps import Reads, RecommendationId, ServiceDep, json_answer
 from service.documents.base import GivenTime, nanoseconds
 from service.documents.forecast import ForecastDocument
 from service.documents.history import (
     AdviceDocument,
     GainsDocument,
     OutcomeDocument,
+    PastAlarmDocument,
     PastAlarmsDocument,
     QueueHistoryDocument,
     ResidualsDocument,
@@ -123,17 +124,20 @@ async def get_gain_history(
     return await service.history_reader.gains(span, limit)
 
 
-@router.get("/history/alarms", summary="Alarms over time")
+@router.get("/history/alarms", response_model=PastAlarmsDocument, summary="Alarms over time")
 async def get_alarm_history(
     service: ServiceDep,
     caller: Reads,
     since: Since = None,
     until: Until = None,
     limit: Limit = 100,
-) -> PastAlarmsDocument:
+) -> Response:
     """Alarms active at any time of the span, by default the last week, the last raised first."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
-    return await service.history_reader.alarms(span, limit)
+    rows = await service.history_reader.alarms(span, limit)
+    return await json_answer(
+        service.answers, lambda: PastAlarmsDocument(alarms=[PastAlarmDocument.of(row) for row in rows])
+    )
 
 
 @router.get("/recommendations/{recommendation_id}/outcome", summary="What became of a recommendation")

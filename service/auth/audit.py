@@ -22,12 +22,14 @@ from service.tuning.entry import Entry
 from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
+from store.ages import Uptime
 from store.audit_rows import AuditEntry, AuditRow
 from store.database import Database, Recorder
-from telemetry.settings import NS_PER_DAY
+from telemetry.settings import NS_PER_DAY, NS_PER_S
 
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
+FORGOTTEN_AT_ONCE = 1_000
 ALWAYS_WITHIN_S = 0.5
 REFUSALS_PER_MIN = 60  # refused attempts recorded per caller: repeated ones must not fill the log
 MOST_CALLERS = 1_000
@@ -51,6 +53,8 @@ class Audit:
         self._recorder = recorder
         self._keep_ns = round(keep_days * NS_PER_DAY)
         self._wall_ns = clocks.wall_ns
+        self._monotonic_s = clocks.monotonic_s
+        self._began_ns, self._began_s = clocks.wall_ns(), clocks.monotonic_s()
         self._last_ns = 0
         self._refusals = RateLimits(
             REFUSALS_PER_MIN / 60, REFUSALS_PER_MIN, most=MOST_CALLERS, clock_s=clocks.monotonic_s
@@ -111,8 +115,10 @@ class Audit:
             await asyncio.sleep(FORGET_EVERY_S)
 
     def forget(self) -> None:
-        before_ns = self._wall_ns() - self._keep_ns
-        self._recorder.put(partial(audit_rows.forget, before_ns=before_ns), key="audit-forget")
+        ran_ns = round((self._monotonic_s() - self._began_s) * NS_PER_S)
+        uptime = Uptime(self._began_ns, self._wall_ns(), ran_ns)
+        old = partial(audit_rows.forget, keep_ns=self._keep_ns, uptime=uptime, most=FORGOTTEN_AT_ONCE)
+        self._recorder.put(old, key="audit-forget")
 
     def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
         self._last_ns = max(self._wall_ns(), self._last_ns + 1)  # unique times

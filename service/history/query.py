@@ -16,8 +16,6 @@ from service.documents.history import (
     GainsDocument,
     MeasuredFiguresDocument,
     OutcomeDocument,
-    PastAlarmDocument,
-    PastAlarmsDocument,
     PredictedDocument,
     PredictedFiguresDocument,
     ResidualDocument,
@@ -29,6 +27,7 @@ from service.tuning.entry import Entry
 from settings.errors import UnprocessableError
 from settings.sections import Steps
 from store import alarm_rows, gain_rows, residual_rows
+from store.alarm_rows import AlarmRow
 from store.database import Database
 from store.queue_rows import PortPoint, PortStep, begin_ns, deepest, seen, series
 from telemetry.settings import NS_PER_S
@@ -138,14 +137,12 @@ class HistoryReader:
         )
         return GainsDocument(gains=[RolloutGainDocument.of(row) for row in rows])
 
-    async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
+    async def alarms(self, span: Span, limit: int) -> list[AlarmRow]:
         """The alarms of that span, the last raised first. Raises ``UnavailableError``."""
         rows = await self.database.read(
             lambda connection: alarm_rows.listed(connection, **span.bounds, limit=limit)
         )
-        return PastAlarmsDocument(
-            alarms=[PastAlarmDocument.of(self.alarm_history.current(row)) for row in rows]
-        )
+        return [self.alarm_history.current(row) for row in rows]
 
     async def outcome(self, entry: Entry, rollout: RolloutState | None, *, span_s: float) -> OutcomeDocument:
         """A recommendation's prediction against ``span_s`` before and after. Raises ``UnavailableError``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,14 +23,16 @@ from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError, UnavailableError
 from store import rounds
+from store.ages import Uptime
 from store.database import Database, Recorder
 from store.rounds import RoundRow
-from telemetry.settings import NS_PER_DAY, NS_PER_HOUR
+from telemetry.settings import NS_PER_DAY, NS_PER_HOUR, NS_PER_S
 from twin.search.gain import Policy
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
 
 PRUNE_EVERY = 50
+PRUNED_AT_ONCE = 2 * PRUNE_EVERY
 MOST_WAITING = 100
 
 _ENTRY = TypeAdapter(Entry)  # unknown keys are ignored, so that rows of other versions stay readable
@@ -66,6 +69,7 @@ class SavedRounds:
         keep: int,
         keep_days: float,
         waiting: int = MOST_WAITING,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._waiting = waiting
         self._newest: dict[str, None] = {}  # ids, the last saved last
@@ -74,9 +78,11 @@ class SavedRounds:
         self._keep = keep
         self._keep_ns = round(keep_days * NS_PER_DAY)
         self._saved = 0
+        self._monotonic_s = monotonic_s
+        self._began: tuple[int, float] | None = None  # at the first round: its time, and the monotonic clock
 
     def save(self, entry: Entry) -> None:
-        """Queues a new round."""
+        """Queues a new round; from the second on, every ``PRUNE_EVERY``th also prunes."""
         self._recorder.put(
             lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id), last=True
         )
@@ -87,11 +93,15 @@ class SavedRounds:
             del self._newest[oldest]
             self._recorder.drop(("round", oldest))
         self._saved += 1
-        if self._saved % PRUNE_EVERY == 1:
-            since_ns = entry.created_ns - self._keep_ns
-            self._recorder.put(
-                partial(rounds.prune, keep=self._keep, decided_since_ns=since_ns), key="prune rounds"
+        now_s = self._monotonic_s()
+        self._began = self._began or (entry.created_ns, now_s)
+        if self._saved % PRUNE_EVERY == 2:
+            began_ns, began_s = self._began
+            uptime = Uptime(began_ns, entry.created_ns, round((now_s - began_s) * NS_PER_S))
+            old = partial(
+                rounds.prune, keep=self._keep, keep_ns=self._keep_ns, uptime=uptime, most=PRUNED_AT_ONCE
             )
+            self._recorder.put(old, key="prune rounds")
 
     def save_standing(self, entry: Entry) -> None:
         """Queues a changed decision or rollout progress."""
@@ -106,15 +116,20 @@ class SavedRounds:
         await self._recorder.flush()
         await self._database.write(lambda connection: rounds.save(connection, row_of(entry)))
 
-    async def newest(self, limit: int, *, before_ns: int | None = None) -> list[Entry]:
+    async def newest(self, limit: int) -> list[Entry]:
         """Newest first; raises ``UnavailableError``."""
-        return await self._database.read(
-            lambda connection: [
-                entry
-                for row in rounds.newest(connection, limit, before_ns=before_ns)
-                if (entry := _readable(row)) is not None
-            ]
+        return await self._database.read(lambda connection: _all_readable(rounds.newest(connection, limit)))
+
+    async def ids(self) -> list[str]:
+        """Those of all rounds, in no order; raises ``UnavailableError``."""
+        return await self._database.read(rounds.ids)
+
+    async def some(self, entry_ids: Collection[str]) -> dict[str, Entry]:
+        """The entries of these ids; raises ``UnavailableError``."""
+        found = await self._database.read(
+            lambda connection: _all_readable(rounds.some(connection, entry_ids))
         )
+        return {entry.id: entry for entry in found}
 
     async def one(self, entry_id: str) -> Entry | None:
         """The entry of that id; raises ``UnavailableError``."""
@@ -177,6 +192,10 @@ def _readable(row: RoundRow) -> Entry | None:
     except (zlib.error, ValueError, LookupError, TypeError) as error:
         _log.error("recommendation %s cannot be read and is left out: %s", row.id, type(error).__name__)
         return None
+
+
+def _all_readable(rows: Iterable[RoundRow]) -> list[Entry]:
+    return [entry for row in rows if (entry := _readable(row)) is not None]
 
 
 def _standing(entry: Entry) -> str:
@@ -345,23 +364,24 @@ class RecommendationStore:
     async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:
         """The newest from memory and database, newest first; with ``before`` only those older than that id.
 
-        In order of creation, whatever the wall clock said: a repeated one would else be ``before`` later
-        ones. Raises ``NotFoundError`` for an unknown id. Without the database only those in memory.
+        In order of creation, by their numbers: whatever the wall clock said, and however long a repeated
+        one has been in memory. Raises ``NotFoundError`` for an unknown id. Without the database only those
+        in memory.
         """
-        found = sorted(self._entries.values(), key=lambda entry: _number(entry.id), reverse=True)
-        oldest_ns = found[-1].created_ns if found else None
         if before is not None:
-            one = await self.fetch(before)
-            oldest_ns = one.created_ns if oldest_ns is None else min(oldest_ns, one.created_ns)
-            found = [entry for entry in found if _number(entry.id) < _number(before)]
-        if len(found) >= limit:
-            return found[:limit]
+            await self.fetch(before)
+        held = dict(self._entries)
+
+        def chosen(saved: Iterable[str]) -> list[str]:
+            newest = sorted({*held, *saved}, key=_place, reverse=True)
+            return [one for one in newest if before is None or _place(one) < _place(before)][:limit]
+
         try:
-            older = await self._saved.newest(limit - len(found), before_ns=oldest_ns)
+            page = chosen(await self._saved.ids())
+            older = await self._saved.some(set(page) - held.keys())
         except UnavailableError:
-            older = []
-        # Where the wall clock was set back, an entry with an older time may be in memory too.
-        return found + [entry for entry in older if entry.id not in self._entries]
+            page, older = chosen(()), {}
+        return [entry for one in page if (entry := held.get(one) or older.get(one)) is not None]
 
     async def fetch(self, entry_id: str) -> Entry:
         """The entry of that id from memory or database; raises ``NotFoundError``, and ``UnavailableError``
@@ -466,3 +486,8 @@ def _last_ns(entry: Entry) -> int:
 def _number(entry_id: str) -> int:
     number = entry_id.rpartition("-")[2]
     return int(number) if number.isdigit() else 0
+
+
+def _place(entry_id: str) -> tuple[int, str]:
+    """Orders ids by number, those of one number by their time."""
+    return _number(entry_id), entry_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
+from service.documents.history import PastAlarmDocument
 from service.history.service import QueueHistory
 from store import lesson_rows
+from store.alarm_rows import AlarmRow
 from tests.integration.http.test_alarms import LOOKS, Port
 from tests.integration.http.test_rollouts import TUNING, Fleet, started
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, report, running
@@ -252,6 +255,22 @@ async def storm(here: Running, seconds: int = 15, pause_ns: int = S // 10) -> No
     await port.passes(1, pfc_pause_ns=0)
     for _ in range(seconds // 5):
         await port.passes(5, pfc_pause_ns=pause_ns)
+
+
+async def test_past_alarms_are_built_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    of = PastAlarmDocument.of
+
+    def noted(row: AlarmRow) -> PastAlarmDocument:
+        threads.append(threading.get_ident())
+        return of(row)
+
+    monkeypatch.setattr(PastAlarmDocument, "of", noted)
+    async with running(Wanted(settings=manual(alarms=LOOKS))) as here:
+        await storm(here)
+        assert await past_alarms(here)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_an_alarm_is_kept_from_its_raise_to_its_end_at_its_worst(tmp_path: Path) -> None:

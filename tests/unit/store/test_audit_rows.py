@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
+import pytest
+
+from service.auth.audit import Audit
+from service.events import Clocks
 from store import audit_rows
+from store.ages import Uptime
 from store.audit_rows import UNDER_WAY, AuditEntry
-from store.database import Database
+from store.database import Database, Recorder
+from telemetry.settings import NS_PER_DAY
 
 
 def entry(at_ns: int, **changes: str) -> AuditEntry:
@@ -46,6 +53,37 @@ def test_pages_and_what_is_old(database_url: str) -> None:
     while page := database.read_now(partial(audit_rows.listed, limit=3, before=found[-1] if found else None)):
         found += [row.number for row in page]
     assert found == numbers[::-1]
-    assert database.write_now(partial(audit_rows.forget, before_ns=5)) == 4
-    assert [row.entry.at_ns for row in database.read_now(partial(audit_rows.listed, limit=9))] == [7, 6, 5]
+    for most, left in ((3, [7, 6, 5, 4]), (3, [7, 6, 5]), (3, [7, 6, 5])):
+        old = partial(audit_rows.forget, keep_ns=3, uptime=Uptime(8, 8, 1), most=most)
+        database.write_now(old)
+        assert times(database) == left
     database.close()
+
+
+def times(database: Database) -> list[int]:
+    return [row.entry.at_ns for row in database.read_now(partial(audit_rows.listed, limit=9))]
+
+
+@pytest.mark.parametrize("wrong_from_start", [True, False])
+def test_a_wall_clock_years_ahead_outdates_no_entry(database: Database, wrong_from_start: bool) -> None:
+    day, year = NS_PER_DAY, 365 * NS_PER_DAY
+    for at_ns in (year, year + 300 * day):
+        database.write_now(partial(audit_rows.add, entry=entry(at_ns)))
+    right_ns = year + 301 * day
+    wrong_ns = right_ns + 20 * year
+    now_ns, now_s = wrong_ns if wrong_from_start else right_ns, 0.0
+
+    async def scene() -> None:
+        nonlocal now_ns, now_s
+        recorder = Recorder(database)
+        clocks = Clocks(monotonic_s=lambda: now_s, wall_ns=lambda: now_ns)
+        audit = Audit(database, recorder, keep_days=400, clocks=clocks)
+        now_ns = wrong_ns
+        database.write_now(partial(audit_rows.add, entry=entry(wrong_ns)))  # as a change made meanwhile
+        for ran_days, left in ((99, 3), (101, 2)):
+            now_s = ran_days * 86_400.0
+            audit.forget()
+            await recorder.flush()
+            assert len(times(database)) == left
+
+    asyncio.run(scene())

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -19,6 +20,8 @@ from service.tuning.entry import Entry, Pushed, Support
 from service.tuning.recommendations import (
     MOST_WAITING,
     PENDING_FOR_NS,
+    PRUNE_EVERY,
+    PRUNED_AT_ONCE,
     RecommendationStore,
     SavedRounds,
     entry_of,
@@ -26,6 +29,7 @@ from service.tuning.recommendations import (
 )
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError
+from store import rounds
 from store.database import Database, Recorder
 from store.tables import recommendations
 from tests.unit.service.tuning.rounds import changing, keeping
@@ -46,7 +50,10 @@ class Memory:
         self.database = Database(url)
         self.database.open()
         self.recorder = Recorder(self.database)
-        self.kept = SavedRounds(self.database, self.recorder, keep=keep, keep_days=1.0)
+        self.ran_s = 0.0
+        self.kept = SavedRounds(
+            self.database, self.recorder, keep=keep, keep_days=1.0, monotonic_s=lambda: self.ran_s
+        )
         self.store = RecommendationStore(in_memory, self.kept, clock_ns=count(begun_ns, SECOND_NS).__next__)
 
 
@@ -201,10 +208,11 @@ def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url:
         decided = memory.store.decide(
             memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC), "approved", "ada"
         )
-        for _ in range(55):  # it prunes at each fiftieth
+        for _ in range(55):  # it prunes at the second and each fiftieth after it
             memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
             await memory.recorder.flush()
         assert await memory.kept.count() <= 2 + 1 + 50
+        memory.ran_s = 2 * 86_400
         memory.kept.save(replace(decided, id="x", created_ns=T0_NS + 2 * 86_400 * SECOND_NS))
         for number in range(50):
             memory.kept.save(replace(decided, id=f"x{number}", created_ns=T0_NS + 2 * 86_400 * SECOND_NS))
@@ -213,6 +221,43 @@ def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url:
         assert await memory.kept.one("x") is not None
 
     over(database_url, scene, keep=2)
+
+
+@pytest.mark.parametrize("wrong_from_start", [True, False])
+def test_a_wall_clock_years_ahead_outdates_no_round(database_url: str, wrong_from_start: bool) -> None:
+    async def before(memory: Memory) -> None:
+        memory.store.decide(memory.store.add(changing(), 1.0), "approved", "ada")
+        await memory.recorder.flush()
+
+    async def after(memory: Memory) -> None:
+        (decided,) = await memory.kept.newest(1)
+        begun_ns = decided.created_ns + SECOND_NS
+        for number in range(PRUNE_EVERY + 2):
+            wrong = number > 0 or wrong_from_start
+            created_ns = begun_ns + number * SECOND_NS + wrong * 20 * 365 * 86_400 * SECOND_NS
+            memory.kept.save(replace(decided, id=f"x-{number}", created_ns=created_ns))
+            await memory.recorder.flush()
+        assert await memory.kept.one(decided.id) is not None
+
+    over(database_url, before)
+    over(database_url, after)
+
+
+def test_few_rounds_are_pruned_at_once_and_none_by_the_first(database_url: str) -> None:
+    async def before(memory: Memory) -> None:
+        entry = memory.store.add(keeping(), 1.0)
+        rows = [row_of(replace(entry, id=f"x-{number}")) for number in range(PRUNED_AT_ONCE + 9)]
+        for row in rows:
+            await memory.database.write(partial(rounds.save, row=row))
+
+    async def after(memory: Memory) -> None:
+        for left in (PRUNED_AT_ONCE + 10, 11):
+            memory.store.add(keeping(), 1.0, changed=OTHER_TRAFFIC)
+            await memory.recorder.flush()
+            assert await memory.kept.count() == left
+
+    over(database_url, before, keep=1_000)
+    over(database_url, after, keep=1, begun_ns=T0_NS + 60 * SECOND_NS)
 
 
 def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(database_url: str) -> None:
@@ -261,6 +306,36 @@ def test_pages_leave_nothing_out_where_an_earlier_recommendation_was_repeated(da
         await memory.recorder.flush()
         paged: list[str] = []
         while found := newest_ids(await memory.store.page(1, before=paged[-1] if paged else None)):
+            paged += found
+        assert paged == ids[::-1]
+
+    over(database_url, scene)
+
+
+def test_pages_list_rounds_between_a_repeated_one_and_those_in_memory(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(changing(), 1.0).id]
+        for _ in range(6):  # more than memory holds, of which the pending one is always the newest
+            ids.append(memory.store.add(uncongested(), 1.0, changed=OTHER_TRAFFIC).id)
+            assert memory.store.add(changing(), 1.0).id == ids[0]
+        await memory.recorder.flush()
+        paged: list[str] = []
+        while found := newest_ids(await memory.store.page(2, before=paged[-1] if paged else None)):
+            paged += found
+        assert paged == ids[::-1]
+        assert await memory.store.total() == len(ids)
+
+    over(database_url, scene)
+
+
+def test_pages_leave_nothing_out_where_the_wall_clock_was_set_back(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        times = iter(T0_NS + second * SECOND_NS for second in (5, 1, 6, 2, 7, 3))
+        store = RecommendationStore(2, memory.kept, clock_ns=times.__next__)
+        ids = [store.add(keeping(), 1.0, changed=OTHER_TRAFFIC).id for _ in range(6)]
+        await memory.recorder.flush()
+        paged: list[str] = []
+        while found := newest_ids(await store.page(1, before=paged[-1] if paged else None)):
             paged += found
         assert paged == ids[::-1]
 
