@@ -20,19 +20,22 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     last_set_s: float | None
     by_role: dict[str, dict[str, RoleTarget]] = {}
     half: list[str] = []
+    before: dict[str, tuple[str, dict[str, RoleTarget]]] = {}
 
 
 class SetWatermarks:
     """What each switch was last set to from here. ``last_set_s`` is seconds since 1970; None for never.
 
     A switch has no entry where nothing was set on it, or a change is half done: then it cannot drift. One
-    that was set by port role keeps its roles, by which it is read, until it is set as a whole.
+    that was set by port role keeps its roles, by which it is read, until it is set as a whole. Where the
+    rollout after that is undone, its ports should run by role what they did before.
     """
 
     def __init__(self) -> None:
         self._set_to: dict[str, Watermark] = {}
         self._roles: dict[str, dict[str, RoleTarget]] = {}
         self._half: set[str] = set()  # of those set by role: what they should run is not known
+        self._before: dict[str, tuple[str, dict[str, RoleTarget]]] = {}  # a rollout, and the roles before it
         self.last_set_s: float | None = None
 
     def get(self, switch: str) -> Watermark | None:
@@ -66,6 +69,8 @@ class SetWatermarks:
             return
         roles = state.plan.by_role.get(name)
         if isinstance(event, Applying):
+            if before := self.by_role(name):  # a retry finds it half set
+                self._before[name] = state.plan.id, dict(before)
             if roles is None:
                 self._roles.pop(name, None)
             else:
@@ -82,7 +87,13 @@ class SetWatermarks:
                 }
                 self._half.discard(name)
         elif one.progress is Progress.RESTORED:
-            self.put(name, one.change.ran)
+            rollout, were = self._before.get(name, ("", {}))
+            if rollout == state.plan.id:
+                self.put(name, None)
+                self._roles[name] = were
+                self._half.discard(name)
+            else:
+                self.put(name, one.change.ran)
         elif one.progress is Progress.LEFT_ALONE:
             self.put(name, one.change.ran or one.change.after)  # it runs neither: shown as drift
         elif one.progress.touched:
@@ -96,6 +107,7 @@ class SetWatermarks:
                 last_set_s=self.last_set_s,
                 by_role=self._roles,
                 half=sorted(self._half & self._roles.keys()),
+                before=self._before,
             )
         )
 
@@ -104,6 +116,7 @@ class SetWatermarks:
         snapshot = msgspec.json.decode(document, type=_Snapshot)
         self._set_to = dict(snapshot.set_to)
         self._roles, self._half = dict(snapshot.by_role), set(snapshot.half)
+        self._before = dict(snapshot.before)
         self._was_set_at(snapshot.last_set_s)
 
     def _was_set_at(self, at_s: float | None) -> None:

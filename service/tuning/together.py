@@ -141,6 +141,9 @@ class JointChanges:
     settings: RolloutSettings
     max_step: float
     declared: Callable[[], Topology | None]
+    _last_targets: tuple[Together, Topology, Mapping[str, Mapping[str, RoleTarget]]] | None = field(
+        default=None, init=False, repr=False
+    )
 
     def of(
         self, change: Together | None, beside: Beside, switches: Mapping[str, Watermark]
@@ -213,7 +216,7 @@ class JointChanges:
         if topology is None:
             rule = "a port's role follows from its rate, which is guessed until a topology is declared"
             return Refusal(rule, "declare it (PUT /v1/topology, fabric.topology)")
-        every = change.targets(topology)
+        every = self._targets_of(change, topology)
         targets = {name: every[name] for name in switches if name in every}
         if not targets:
             return Refusal("none of its switches has ports of these roles", "approve the watermark alone")
@@ -224,14 +227,33 @@ class JointChanges:
                     self.fleet.of_roles(name, ports)
             except SwitchError as error:
                 return Refusal(str(error).rstrip("."), "approve the watermark alone")
-            wanted = (
-                {one.watermark for one in targets[name].values()} if name in targets else {change.watermark}
-            )
-            now = {runs, *(mark for mark in self.fleet.queues_of(name).values() if mark is not None)}
-            if any(within_step(one, to, self.max_step) != to for one in now for to in wanted):
+            steps = self._steps(name, runs, targets.get(name, {}), change.watermark)
+            if any(within_step(now, to, self.max_step) != to for now, to in steps):
                 rule = f"{name} would get a step towards its thresholds only, which was not predicted"
                 return Refusal(rule, "raise tuning.max_step, or approve the watermark alone")
         return targets
+
+    def _targets_of(self, change: Together, topology: Topology) -> Mapping[str, Mapping[str, RoleTarget]]:
+        """The change's targets. The last are kept: the roles of a large fabric's ports take long to find."""
+        last = self._last_targets
+        if last is None or last[0] is not change or last[1] is not topology:
+            self._last_targets = last = change, topology, change.targets(topology)
+        return last[2]
+
+    def _steps(
+        self, name: str, runs: Watermark, roles: Mapping[str, RoleTarget], usual: Watermark
+    ) -> set[tuple[Watermark, Watermark]]:
+        """What queues of a switch run, each with what it would get: ``usual`` without ``roles``. One whose
+        port is not known, as where profiles are read and not ports, may get what any port not read gets.
+        """
+        queues = self.fleet.queues_of(name)
+        if not roles:
+            return {(mark, usual) for mark in (runs, *queues.values()) if mark is not None}
+        by_port = {port: (one.watermark,) for one in roles.values() for port in one.ports}
+        read = {port for port, _ in queues}
+        unread = {one.watermark for one in roles.values() if not read.issuperset(one.ports)}
+        every = ((port, mark) for (port, _), mark in queues.items()) if queues else [("", runs)]
+        return {(mark, to) for port, mark in every if mark is not None for to in by_port.get(port, unread)}
 
     def _hosts(self) -> list[str]:
         return [name for name in self.nics.hosts if self.nics.settable(name)]

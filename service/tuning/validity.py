@@ -212,7 +212,9 @@ class Validity:
         cooling = self._cooling() if pending else None
         together = entry.together if pending else None
         joint = self._beside(entry, together.beside | {"nic"}) if together else None
-        roles = self._beside(entry, together.beside) if together and together.by_role else None
+        roles = None
+        if together and together.by_role:
+            roles = joint if "nic" in together.beside else self._beside(entry, together.beside)
         return recommendation_document(
             entry,
             candidates=candidates,

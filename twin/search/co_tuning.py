@@ -256,12 +256,6 @@ class _WatermarkPart:
 _Part = Coordinate | _WatermarkPart
 
 
-def _all_parts(active: Sequence[Coordinate]) -> list[_Part]:
-    """The watermark, then ``active``."""
-    own_roles = frozenset(one.role for one in active if isinstance(one, RoleThresholds))
-    return [_WatermarkPart(own_roles), *active]
-
-
 class _Search:
     """The state of one search; ``start`` is the watermark alone, ``every`` what is set for all hosts alike,
     then what is set by class.
@@ -283,6 +277,9 @@ class _Search:
         self._start = start
         self._seed = seed
         self._first = (seed,)
+        # Roles whose ports run another watermark keep it, or change it as a part of their own.
+        by_role = dict(problem.by_role)
+        self._unlike = [one for one in every[0] if isinstance(one, RoleThresholds) and one.role in by_role]
         state = np.random.SeedSequence([seed, CONFIRM_STREAM]).generate_state(2, np.uint32)
         self._fresh = tuple(int(one) for one in state)
         self._tried: dict[Settings, float] = {}
@@ -291,7 +288,7 @@ class _Search:
         rng = generator(self._seed, TOGETHER_STREAM)
         sensitivities, active = self._screen(self._every[0], self._start, MOST_CHANGED)
         pick = self._start
-        if active:
+        if active or ("watermark" in self._settings.what and self._unlike and self._start.by_role):
             self._climb(active)
             self._draw(active, rng)
             pick = self._pruned(self._confirmed(active), active)
@@ -358,7 +355,7 @@ class _Search:
         found = near
         if "watermark" in self._settings.what:
             [mark] = NarrowedSampler([near.watermark], self._settings.bounds, sigma=0.4 * width).draw(1, rng)
-            found = _all_parts(active)[0].taken_from(found, replace(found, watermark=mark, by_role=()))
+            found = self._all_parts(active)[0].taken_from(found, replace(found, watermark=mark, by_role=()))
         for coordinate, normal in zip(active, rng.standard_normal(len(active)).tolist(), strict=True):
             found = coordinate.near(found, width * normal)
         return found
@@ -369,7 +366,7 @@ class _Search:
         """
 
         def without(one: Settings) -> Settings:
-            for part in _all_parts(active):
+            for part in self._all_parts(active):
                 one = part.taken_from(one, self._start)
             return one
 
@@ -382,9 +379,15 @@ class _Search:
         gains = self._runs.gains("leaders", [self._start, *leaders], self._fresh, "decide")[1:]
         return leaders[int(np.argmax([_value(one) for one in gains]))]
 
+    def _all_parts(self, active: Sequence[Coordinate]) -> list[_Part]:
+        """All that may be changed: the watermark first."""
+        every = dict.fromkeys((*active, *self._unlike))
+        own_roles = frozenset(one.role for one in every if isinstance(one, RoleThresholds))
+        return [_WatermarkPart(own_roles), *every]
+
     def _parts(self, pick: Settings, active: Sequence[Coordinate]) -> list[_Part]:
         """What a setting changes of what runs now."""
-        return [one for one in _all_parts(active) if one.taken_from(pick, self._runs.incumbent) != pick]
+        return [one for one in self._all_parts(active) if one.taken_from(pick, self._runs.incumbent) != pick]
 
     def _pruned(self, pick: Settings, active: Sequence[Coordinate]) -> Settings:
         """Without the changes that gain next to nothing, or that cannot be told from nothing."""
@@ -392,7 +395,7 @@ class _Search:
         while True:
             less = [one.taken_from(found, self._runs.incumbent) for one in self._parts(found, active)]
             if found.watermark not in (self._start.watermark, self._problem.incumbent):
-                less.append(_all_parts(active)[0].taken_from(found, self._start))
+                less.append(self._all_parts(active)[0].taken_from(found, self._start))
             if not less:
                 return found
             now, *gains = self._runs.gains("pruning", [found, *less], self._fresh, "decide")
@@ -456,7 +459,7 @@ class _Search:
         parts = self._parts(pick, active)
         shares = self._shares(pick, parts) if parts else []
         incumbent = self._runs.incumbent
-        mark = _all_parts(active)[0]
+        mark = self._all_parts(active)[0]
         mark_first, others_first = mark.taken_from(incumbent, pick), mark.taken_from(pick, incumbent)
         if _nics_of(pick) != _nics_of(incumbent):  # switches are set with their roles, NICs before or after
             mark_first, others_first = (
@@ -484,7 +487,7 @@ class _Search:
             sensitivities=tuple(sensitivities),
             n_runs=self._runs.count,
             traffic_s=sum(one.duration_s for one in self._runs.looks["search"].moments),
-            sentence=_sentence(changes, joint, more, second_more, recommended, self._settings),
+            sentence=_sentence(pick, changes, joint, more, second_more, recommended, self._settings),
             watermark_first=self._between(mark_first) if two else None,
             others_first=self._between(others_first) if two else None,
             queue_ratio=self._between(pick).queue_ratio if parts else None,
@@ -515,6 +518,7 @@ def _change(part: _Part, before: Settings, after: Settings, share: float) -> Set
 
 
 def _sentence(
+    pick: Settings,
     changes: Sequence[SettingChange],
     joint: Gain,
     more: Gain,
@@ -523,16 +527,18 @@ def _sentence(
     settings: SearchSettings,
 ) -> str:
     others = [one for one in changes if one.kind != "watermark"]
-    if not others:
+    stay = ", ".join(role for role, _ in pick.by_role) if changes else ""
+    if not others and not stay:
         return "Nothing beside the watermark gains anything that can be told from noise."
-    said = ", ".join(change_of(one) for one in others)
     by = "" if second_more is None else f" ({settings.second_engine}: {gain_text(second_more, None)})"
     gained = (
         f"{gain_text(joint.value, joint.error)} better than now, "
         f"{gain_text(more.value, more.error)} more than the watermark alone{by}"
     )
+    said = ", ".join(change_of(one) for one in others) or f"while ports of {stay} stay as they run"
     if recommended:
-        return f"Set together with the watermark, {said}: {gained}."
+        what = "together with the watermark" if others else "the watermark of the others"
+        return f"Set {what}, {said}: {gained}."
     return f"The best found, {said}, is not sure enough to recommend: {gained}."
 
 

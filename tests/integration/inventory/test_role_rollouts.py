@@ -215,10 +215,10 @@ async def test_another_process_reads_by_port_and_takes_the_change_back(
         assert (await here.leaf())["set_by_role"] == []
 
 
-async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting) -> None:
+async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting, switch: EosSwitch) -> None:
     async with starting() as here:
         await here.approved()
-        by_role, store = here.runs(), here.service.store
+        by_role, store, was = here.runs(), here.service.store, await here.leaf()
         found = await here.tuned()
         store.update(replace(store.get(found["id"]), watermark=FOREIGN, staged=FOREIGN))
         decided = await here.post(f"/v1/recommendations/{found['id']}/approve")
@@ -229,6 +229,15 @@ async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting) 
         assert (leaf["drifted"], leaf["set_by_role"], leaf["differs"]) == (False, [], False)
         await here.rolled_back(rollout["id"])
         assert here.runs() == by_role
+    async with starting() as here:
+        leaf = await here.leaf()
+        assert (leaf["drifted"], leaf["set_by_role"], leaf["queues"]) == (
+            False,
+            was["set_by_role"],
+            was["queues"],
+        )
+        switch.set_by_hand(3, line_of(FOREIGN), switch.effective("Ethernet3/1"))
+        assert (await here.leaf())["drifted"]
 
 
 async def test_a_part_that_is_refused_takes_the_others_back(starting: Starting, switch: EosSwitch) -> None:

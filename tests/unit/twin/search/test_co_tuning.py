@@ -114,6 +114,19 @@ class SlowPortsWantMuch(SendersMatter):
         ]
 
 
+class SlowPortsRunTheirBest(AnalyticEngine):
+    """As ``AnalyticEngine``, and the slower, the further ports of 25 Gbit/s are from 2 MB."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        of_slow = [dict(one.exceptions).get(SLOW, one.usual) for one in watermarks]
+        return [
+            SendersMatter.slower(
+                self.one(scenario, one.usual, seed), 1.0 + abs(math.log(mark.kmin_bytes / 2e6))
+            )
+            for one, mark in zip(watermarks, of_slow, strict=True)
+        ]
+
+
 class Disagrees(AnalyticEngine):
     """A second engine for which a short cut interval makes everything worse."""
 
@@ -415,6 +428,18 @@ def test_ports_of_a_role_that_run_another_watermark_move_with_the_watermark_or_s
     else:
         assert [one.name for one in answer.changes] == ["cut interval"]
         assert (answer.watermark, answer.by_role) == (INCUMBENT, ((SLOW, runs),))
+
+
+def test_the_other_ports_are_set_while_those_of_a_role_keep_what_they_run() -> None:
+    runs = Watermark(2_000_000, 6_000_000, 0.2)
+    mixed = problem(COUPLED, scenario=mixed_rates(), by_role=((SLOW, runs),))
+    answer = found("SlowPortsRunTheirBest", what=("watermark", "roles"), problem=mixed)
+    assert answer.recommended
+    assert [one.name for one in answer.changes] == ["watermark"]
+    assert answer.watermark != INCUMBENT
+    assert answer.by_role == ((SLOW, runs),)
+    assert answer.alone == 0.0
+    assert f"Set the watermark of the others, while ports of {SLOW} stay as they run: " in answer.sentence
 
 
 def test_a_fabric_of_one_role_has_no_roles_to_tune() -> None:
