@@ -198,8 +198,9 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
             return _turn_back(state, f"{by} asked for it", event.at_s)
         case Frozen():
             return replace(state, frozen=True)
-        case Thawed():
-            return _read_again(replace(state, frozen=False))  # earlier readings are outdated
+        case Thawed(anew=anew):
+            thawed = replace(state, frozen=False)
+            return _read_again(_all_afresh(thawed) if anew else thawed)  # earlier readings are outdated
         case Resumed(checks=checks):
             return _resumed(replace(state, checks=checks), event.at_s)
     return state
@@ -332,8 +333,7 @@ def _needed(before: Figures) -> Iterable[str]:
 def _turn_back(state: RolloutState, why: str, at_s: float) -> RolloutState:
     if state.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK):
         return state
-    fresh = {name: _afresh(one) for name, one in state.members.items()}
-    back = replace(state, members=fresh, unread=False, stage_over=False, why=why)
+    back = replace(_all_afresh(state), unread=False, stage_over=False, why=why)
     return _enter(back, Phase.ROLLING_BACK, at_s)
 
 
@@ -353,7 +353,12 @@ def _resumed(state: RolloutState, at_s: float) -> RolloutState:
 
 
 def _afresh(one: MemberProgress) -> MemberProgress:
+    """Without failures so far: its patience begins anew."""
     return replace(one, failing_since_s=None, attempts=0, retry_at_s=0.0)
+
+
+def _all_afresh(state: RolloutState) -> RolloutState:
+    return replace(state, members={name: _afresh(one) for name, one in state.members.items()})
 
 
 def _enter(state: RolloutState, phase: Phase, at_s: float) -> RolloutState:

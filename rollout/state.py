@@ -290,7 +290,11 @@ class Frozen(ByPerson, frozen=True, kw_only=True):
 
 
 class Thawed(ByPerson, frozen=True, kw_only=True):
-    """Members may be set again."""
+    """Members may be set again. ``anew``: and patience with each begins anew. Older journals lack it, and
+    what they ended stays so.
+    """
+
+    anew: bool = False
 
 
 class Resumed(Happened, frozen=True, kw_only=True):

@@ -56,6 +56,17 @@ StillWanted = Callable[[], bool]
 OnReading = Callable[[str, LastReading, LastReading], None]
 
 
+@dataclass(eq=False, slots=True)
+class _Reading:
+    """One reading of a switch: first it waits until the switch is free, then, ``queued``, for a thread;
+    ``begun_s`` is when that began to read, in the event loop's seconds.
+    """
+
+    adapter: SwitchAdapter
+    queued: bool = False
+    begun_s: float | None = None
+
+
 class SwitchReadings:
     """The last reading of each switch. ``on_reading(switch, before, after)`` sees every reading and failure.
 
@@ -68,8 +79,8 @@ class SwitchReadings:
         self._known: dict[str, LastReading] = {}
         self.noted = 0
         self._locks: dict[str, asyncio.Lock] = {}
-        self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._begun: set[str] = set()
+        self._under_way: dict[str, tuple[_Reading, asyncio.Task[None]]] = {}
+        self._last_begun_s = 0.0  # of all readings
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-switch")
 
     def known(self, switch: str) -> LastReading:
@@ -78,13 +89,28 @@ class SwitchReadings:
 
     async def refresh(
         self, adapters: Iterable[SwitchAdapter], *, patience_s: float, from_now: bool = False
-    ) -> bool:
-        """Reads these switches, several at once; returns whether all ended within ``patience_s``.
+    ) -> list[str]:
+        """Reads these switches, several at once; returns those not read in time.
 
-        A reading already running is enough, unless ``from_now``: its result may be from before the call.
+        It waits ``patience_s`` in all, and a reading already running is enough. With ``from_now`` each switch
+        is read anew (a running reading may tell what ran before the call), and has ``patience_s`` from when
+        its own reading begins: many switches take as long as they need. Those still in the queue are given up
+        once no reading has begun for ``patience_s``: every thread then waits for a switch that hangs.
         """
-        tasks = {self._reading(adapter, from_now=from_now) for adapter in adapters}
-        return not tasks or not (await asyncio.wait(tasks, timeout=patience_s))[1]
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+
+        def until_s(one: _Reading) -> float:
+            return max(asked_s, self._moved_s(one) if from_now else 0.0) + patience_s
+
+        readings = [self._reading(adapter, from_now=from_now) for adapter in adapters]
+        while waiting := {
+            task: last_s
+            for one, task in readings
+            if not task.done() and (last_s := until_s(one)) > loop.time()
+        }:
+            await asyncio.wait(waiting, timeout=max(waiting.values()) - loop.time())
+        return [one.adapter.switch for one, task in readings if not task.done()]
 
     def lock(self, switch: str) -> asyncio.Lock:
         """Held by the one call that may use a switch's adapter."""
@@ -98,26 +124,35 @@ class SwitchReadings:
         """Releases the threads; running calls end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _reading(self, adapter: SwitchAdapter, *, from_now: bool) -> asyncio.Task[None]:
-        task = self._under_way.get(adapter.switch)
-        if task is None or task.done() or (from_now and adapter.switch in self._begun):
-            self._begun.discard(adapter.switch)
-            task = asyncio.create_task(self._read(adapter), name=f"read-{adapter.switch}")
-            self._under_way[adapter.switch] = task
-        return task
+    def _reading(self, adapter: SwitchAdapter, *, from_now: bool) -> tuple[_Reading, asyncio.Task[None]]:
+        known = self._under_way.get(adapter.switch)
+        if known is None or known[1].done() or (from_now and known[0].begun_s is not None):
+            one = _Reading(adapter)
+            known = one, asyncio.create_task(self._read(one), name=f"read-{adapter.switch}")
+            self._under_way[adapter.switch] = known
+        return known
 
-    async def _read(self, adapter: SwitchAdapter) -> None:
-        async with self.lock(adapter.switch):
-            self._begun.add(adapter.switch)
-            before, loop = self.known(adapter.switch), asyncio.get_running_loop()
+    def _moved_s(self, one: _Reading) -> float:
+        """When it began, or while it is queued when the queue last moved; 0 where its switch is in use."""
+        return one.begun_s or (self._last_begun_s if one.queued else 0.0)
+
+    async def _read(self, one: _Reading) -> None:
+        switch, loop = one.adapter.switch, asyncio.get_running_loop()
+
+        def read() -> Reading:
+            one.begun_s = self._last_begun_s = loop.time()
+            return one.adapter.read()
+
+        async with self.lock(switch):
+            one.queued, before = True, self.known(switch)
             try:
-                after = LastReading(await loop.run_in_executor(self._threads, adapter.read))
+                after = LastReading(await loop.run_in_executor(self._threads, read))
             except SwitchError as error:
                 after = replace(before, failure=error)
             except Exception as error:
-                _log.exception("the adapter of switch %s failed unexpectedly", adapter.switch)
-                after = replace(before, failure=_adapter_bug(adapter.switch, error))
-            self._note(adapter.switch, after)
+                _log.exception("the adapter of switch %s failed unexpectedly", switch)
+                after = replace(before, failure=_adapter_bug(switch, error))
+            self._note(switch, after)
 
     def _note(self, switch: str, after: LastReading) -> None:
         before, self._known[switch] = self.known(switch), after
@@ -222,9 +257,9 @@ class OvertakenError(Exception):
 class Fleet:
     """Adapters by switch name, made when a switch is first seen.
 
-    A switch runs what was last read; until then, what the settings say. A request waits for switches for at
-    most ``patience_s``; ``at_once`` steps run at a time. ``binary`` names the switches whose INT units are
-    unknown. Use from one event loop only; ``incumbent`` and ``running`` from any thread.
+    A switch runs what was last read; until then, what the settings say. ``patience_s`` is how long a request
+    waits for switches (see ``refresh``); ``at_once`` steps run at a time. ``binary`` names the switches whose
+    INT units are unknown. Use from one event loop only; ``incumbent`` and ``running`` from any thread.
     """
 
     def __init__(
@@ -343,9 +378,9 @@ class Fleet:
         ``UnavailableError`` where it does not answer.
         """
         self._adapter(switch)
-        ended = await self.refresh([switch], from_now=True)
+        unread = await self.refresh([switch], from_now=True)
         known = self._readings.known(switch)
-        if known.failure is not None or known.reading is None or not ended:
+        if known.failure is not None or known.reading is None or unread:
             raise UnavailableError(
                 f"switch {switch!r}",
                 str(known.failure or f"no answer within {self._patience_s:g} s"),
@@ -384,11 +419,13 @@ class Fleet:
     def running(self) -> Mapping[str, Watermark]:
         return {name: self.runs(name) for name in self.names}
 
-    async def refresh(self, switches: Iterable[str] | None = None, *, from_now: bool = False) -> bool:
-        """Reads these switches (None: all); returns whether all ended within ``patience_s``.
+    async def refresh(
+        self, switches: Iterable[str] | None = None, *, from_now: bool = False
+    ) -> Sequence[str]:
+        """Reads these switches (None: all); returns those not read in time, which keep their last reading.
 
-        One that does not answer keeps its last reading. A reading already running is enough, unless
-        ``from_now``.
+        It waits ``patience_s`` in all, and a reading already running is enough. With ``from_now`` each switch
+        is read anew, and has ``patience_s`` from when its own reading begins.
         """
         names = self.names if switches is None else sorted(set(switches))
         adapters = [self._reader(name) for name in names if name in self._adapters]

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Self
 
 import msgspec
@@ -93,18 +94,20 @@ async def plan_of(
     plan = RolloutPlan(
         id=rollout_id,
         recommendation=entry.id,
-        targets={name: within_step(now, target, max_step) for name, now in runs.items()},
+        targets={
+            # Ports by role go all the way, or the change was refused.
+            name: target if part and name in part.by_role else within_step(now, target, max_step)
+            for name, now in runs.items()
+        },
         stages=stages,
         limits=limits_of(settings, window_s=entry.window_s, max_step=max_step),
         written=(*written, *(part.written if part else ())),
         nics=part.nics if part else {},
         by_role=part.by_role if part else {},
     )
-    lately = {
-        watched: await watcher.lately(watched)
-        for watched in dict.fromkeys(plan.watched(stage) for stage in range(len(stages)))
-    }
-    before = tuple(lately[plan.watched(stage)] for stage in range(len(stages)))
+    # What one stage has watched, the next has too.
+    watched = chain([()], map(plan.watched, range(len(stages))))
+    before = tuple(await watcher.lately_each([now[len(last) :] for last, now in pairwise(watched)]))
     return msgspec.structs.replace(
         plan,
         before=before,

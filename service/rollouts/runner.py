@@ -183,11 +183,11 @@ class Runner:
 
     async def record_freeze(self, rollout: Rollout) -> None:
         """Journals a freeze or a thaw that the rollout has not seen."""
-        freeze = self.freeze
-        kind = Frozen if freeze.frozen else Thawed
+        freeze, at_s = self.freeze, self.clock.now_s()
+        by = freeze.by or ""
         await self.record(
             rollout,
-            kind(at_s=self.clock.now_s(), by=freeze.by or ""),
+            Frozen(at_s=at_s, by=by) if freeze.frozen else Thawed(at_s=at_s, by=by, anew=True),
             lambda: not rollout.state.phase.ended and rollout.state.frozen != freeze.frozen,
         )
 

@@ -11,6 +11,7 @@ from rollout.plan import RolloutPlan
 from rollout.state import Phase, RolloutState
 from service.alarms.service import Alarms
 from service.auth.audit import Audit, before_and_after
+from service.documents.base import list_text
 from service.events import Broadcaster
 from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
@@ -85,14 +86,14 @@ class Approvals:
         alarm = self.alarms.holding(entry.switches)
         self.validity.deciding.add(entry.id)
         try:
-            all_read = await self.fleet.refresh(entry.switches, from_now=True)
+            unread = await self.fleet.refresh(entry.switches, from_now=True)
             entry = self.store.pending(recommendation_id)  # it may be superseded by now
             part = self._checked(entry, expected, beside)
-            if not all_read:
+            if unread:
                 raise ConflictError(
                     f"recommendation {entry.id!r}",
-                    None,
-                    "not every switch that it sets could be read in time",
+                    f"no answer in time from {list_text(unread)}",
+                    "every switch that it sets must be read first",
                     "look at /v1/switches, and ask again",
                 )
             plan = await self._plan(entry, part)

@@ -14,7 +14,7 @@ from typing import Any
 
 from service.documents.predictions import WatermarkDocument
 from service.events import Broadcaster, retrieve
-from service.fleet import Fleet
+from service.fleet import PATIENCE_S, Fleet
 from service.history.gains import GainHistory
 from service.history.measured import Measured
 from service.history.service import History
@@ -185,7 +185,11 @@ class TuningLoop:
             snapshot, state = await self.window.seen()
             self.metrics.saw_state(state)
             self.fleet.saw(state.topology.switches)
-            await self.fleet.refresh(state.topology.switches, from_now=True)
+            with suppress(
+                TimeoutError
+            ):  # a round is advice: the last reading will do of those that take longer
+                async with asyncio.timeout(PATIENCE_S):
+                    await self.fleet.refresh(state.topology.switches, from_now=True)
             running = dict(self.fleet.running())
             loop = asyncio.get_running_loop()
             changed = self.moments.saw(state, self.clock_s())

@@ -280,7 +280,7 @@ class World:
             if actions:
                 self.act(self.draw(st.sampled_from(actions)))
             elif self.running.frozen:
-                self.tell(Thawed(at_s=self.now_s, by="op"))
+                self.tell(Thawed(at_s=self.now_s, by="op", anew=True))
             else:
                 due_s = next_due_s(self.running, self.now_s)
                 assert due_s is not None, "nothing to do, and nothing to wait for"

@@ -365,6 +365,21 @@ def test_frozen_switches_are_not_set_and_what_is_set_is_still_seen_through() -> 
     assert len(wanted(advance(state, checked("a")), LATER)) == 2
 
 
+@pytest.mark.parametrize(
+    ("begun", "step"), [(approved(), "stage"), (after(staged(), Applying(at_s=T0, switch="a")), "apply")]
+)
+def test_time_spent_frozen_does_not_use_up_the_patience(begun: RolloutState, step: Step) -> None:
+    frozen = after(begun, failed("a", step, T0 + 3), Frozen(at_s=T0 + 5, by="ada"))
+    thawed = advance(frozen, Thawed(at_s=T0 + 605, by="ada", anew=True))
+    assert wanted_of(thawed, "a", T0 + 605) is not None
+    state = after(thawed, failed("a", step, T0 + 606), failed("a", step, T0 + 635))
+    assert state.phase is begun.phase
+    back = (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
+    assert advance(state, failed("a", step, T0 + 636)).phase in back
+    of_before_that_rule = advance(frozen, Thawed(at_s=T0 + 605, by="ada"))
+    assert advance(of_before_that_rule, failed("a", step, T0 + 606)).phase in back
+
+
 def test_what_is_set_is_read_once_more_before_the_next_stage() -> None:
     state = after(soaking(), measured(T0 + 12))
     assert (state.phase, state.stage) == (Phase.SOAK, 0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import httpx
 import pytest
 
 from service.fleet import Fleet, LastReading
 from settings.twin import IncumbentSettings
-from switches.base import Reading
+from switches.base import Reading, SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import UnreachableError
@@ -195,6 +197,100 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
     assert Slow.asked == len(names)
     assert 1 < Slow.most <= 8
     assert fleet.running() == dict.fromkeys(names, CONFIGURED)
+
+
+class Hurried(asyncio.SelectorEventLoop):
+    """An event loop whose clock is ``ahead_s`` ahead."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
+class Network:
+    """A fleet, of which ``away`` switches, named so, answer once ``free`` is set; ``hung`` tells that all of
+    them are being read. Only then do the others answer, after a third of the patience by the loop's clock.
+    """
+
+    def __init__(self, *names: str, away: int = 0) -> None:
+        self.loop = Hurried()
+        self.free, self.hung, self._lock = threading.Event(), threading.Event(), threading.Lock()
+        self._away = away
+        self.fleet = Fleet(IncumbentSettings(), making(self._adapter, names), patience_s=PATIENCE_S)
+
+    def run(self, scene: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            try:
+                runner.run(scene)
+            finally:
+                self.free.set()
+                self.fleet.close()
+
+    def _adapter(self, switch: str, running: Watermark) -> DryRunAdapter:
+        adapter = dry(switch, running)
+        answer = adapter.read
+
+        def read() -> Reading:
+            if switch.startswith("away"):
+                with self._lock:
+                    self._away -= 1
+                    if self._away == 0:
+                        self.hung.set()
+                assert self.free.wait(PATIENCE_S)
+            else:
+                assert self._away == 0 or self.hung.wait(PATIENCE_S)
+                with self._lock:
+                    self.loop.ahead_s += PATIENCE_S / 3
+            return answer()
+
+        adapter.read = read  # type: ignore[method-assign]
+        return adapter
+
+
+LEAVES = [f"leaf{number:02}" for number in range(40)]
+
+
+def test_many_switches_are_read_to_the_last_but_one_that_hangs_is_not_waited_for() -> None:
+    here = Network("away", *LEAVES, away=1)
+
+    async def scene() -> None:
+        unread = await here.fleet.refresh(here.fleet.names, from_now=True)
+        assert [name for name in LEAVES if not here.fleet.was_tried(name)] == []
+        assert unread == ["away"]
+
+    here.run(scene())
+
+
+def test_no_switch_is_waited_for_that_cannot_be_read_as_others_hang() -> None:
+    away = [f"away{number}" for number in range(8)]
+    here = Network(*away, *LEAVES, away=len(away))
+
+    async def scene() -> None:
+        reading = asyncio.create_task(here.fleet.refresh([*away, *LEAVES], from_now=True))
+        assert await asyncio.to_thread(here.hung.wait, PATIENCE_S)
+        here.loop.ahead_s += PATIENCE_S
+        assert await reading == [*away, *LEAVES]
+
+    here.run(scene())
+
+
+def test_a_switch_that_a_step_uses_is_waited_for_no_longer_however_many_others_are_read() -> None:
+    here = Network(*LEAVES)
+    begun = threading.Event()
+
+    def step(_: SwitchAdapter) -> None:
+        begun.set()
+        assert here.free.wait(PATIENCE_S)
+
+    async def scene() -> None:
+        stepping = asyncio.create_task(here.fleet.step("leaf00", step))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+        assert await here.fleet.refresh(LEAVES, from_now=True) == ["leaf00"]
+        here.free.set()
+        await stepping
+
+    here.run(scene())
 
 
 class Broken(DryRunAdapter):

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import accumulate, count
 from typing import Any, cast
 
 import pytest
 
 from rollout.plan import Figures, Limits, RolloutPlan
+from service.ingest.counter_owner import CounterOwner
+from service.ingest.window_owner import WindowOwner
 from service.rollouts.rollout import limits_of, plan_of
-from service.rollouts.watch import Watcher
+from service.rollouts.watch import LATELY_NS, Watcher
 from service.tuning.entry import Entry
 from service.tuning.gate import Cleared
 from service.tuning.round import RoundResult, leaves_of, run_round
 from settings.model import RolloutSettings
+from telemetry.counters.model import CounterIncrease, Counters
+from telemetry.state import NetworkState
 from telemetry.topology import topology_from_json
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.watermark import Watermark
@@ -31,10 +36,35 @@ class Eyes:
     def __init__(self, *blind: str) -> None:
         self._blind = frozenset(blind)
 
-    async def lately(self, switches: Sequence[str]) -> Figures:
+    async def lately_each(self, groups: Sequence[Sequence[str]]) -> list[Figures]:
+        return [self._lately(switches) for switches in accumulate(map(tuple, groups))]
+
+    def _lately(self, switches: Sequence[str]) -> Figures:
         if self._blind.intersection(switches):
             return Figures()
         return Figures(queue_mean_bytes=100.0 * len(switches), drops_per_s=1.0)
+
+
+class Counts:
+    """Counters of one port a switch that dropped a packet in a second; ``asked`` counts by switch."""
+
+    def __init__(self) -> None:
+        self.asked = Counter[str]()
+
+    async def newest_ns(self, switches: Sequence[str]) -> int:
+        return LATELY_NS
+
+    async def increase(self, switches: Sequence[str], since_ns: int, until_ns: int) -> CounterIncrease:
+        self.asked.update(switches)
+        grown = Counters(dropped_packets=1)
+        return CounterIncrease(
+            counters=grown, covered_s=1.0, series=1, ports=1, newest_ns=until_ns, silent=(), resets=0
+        )
+
+
+class OneState:
+    async def state(self) -> NetworkState:
+        return state()
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +84,7 @@ def planned(
     *blind: str,
     max_step: float = math.inf,
     written: Sequence[str] = ("leaf1",),
+    watcher: Watcher | None = None,
     **settings: Any,
 ) -> RolloutPlan:
     return asyncio.run(
@@ -61,7 +92,7 @@ def planned(
             "x-2",
             Entry.of("x", 0, result, wall_s=1.0, cleared=Cleared(NEW)),
             RolloutSettings(**settings),
-            cast("Watcher", Eyes(*blind)),
+            watcher or cast("Watcher", Eyes(*blind)),
             runs=runs,
             written=written,
             max_step=max_step,
@@ -98,6 +129,15 @@ def test_each_stage_is_compared_with_what_all_set_by_then_were(result: RoundResu
         [100 * ratio * n for n in (1, 2, 3)]
     )
     assert all(one.drops_per_s is None for one in plan.predicted)
+
+
+def test_planning_asks_for_the_counters_of_each_switch_once_however_many_stages(result: RoundResult) -> None:
+    counts = Counts()
+    watcher = Watcher(cast("WindowOwner", OneState()), cast("CounterOwner", counts), silence_s=15.0)
+    runs = dict.fromkeys(["core", "leaf1", "spine1", "spine2"], INCUMBENT)
+    plan = planned(result, runs, watcher=watcher, batch_size=1)
+    assert [one.drops_per_s for one in plan.before] == [1.0, 2.0, 3.0, 4.0]
+    assert counts.asked == dict.fromkeys(runs, 1)
 
 
 def test_what_is_not_measured_is_not_predicted(result: RoundResult) -> None:

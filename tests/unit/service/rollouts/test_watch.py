@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from itertools import product
 from typing import Any
 
 import pytest
@@ -105,6 +106,20 @@ def test_only_the_switches_asked_about_count() -> None:
         await here.post_reports(reports(0.0, 0.008, 50_000))
         seen = await watcher.lately(["spine9"])
         assert (seen.queue_mean_bytes, seen.throughput_bytes_per_s) == (0.0, 0.0)
+
+    scene(acts)
+
+
+def test_figures_of_growing_groups_are_those_of_all_their_switches() -> None:
+    async def acts(here: Running, watcher: Watcher) -> None:
+        assert await watcher.lately_each([["leaf1"], ["spine1"]]) == [Figures(), Figures()]
+        await here.post_reports(reports(0.0, 0.008, 50_000))
+        for second, switch in product((0.0, 10.0), ("leaf1", "spine1")):
+            await counters(here, second, switch=switch, dropped_packets=int(second), pfc_pause_ns=0)
+        alone, both, no_more = await watcher.lately_each([["leaf1"], ["spine1", "spine9"], []])
+        assert alone == await watcher.lately(["leaf1"])
+        assert both == no_more == await watcher.lately(["leaf1", "spine1", "spine9"])
+        assert (alone.drops_per_s, both.drops_per_s, both.pause_share) == (2.0, 4.0, 0.0)
 
     scene(acts)
 

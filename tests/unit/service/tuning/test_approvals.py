@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
 
 from rollout.state import Approved, HashStaged, Phase, RollbackAsked, RolloutState
-from service.tuning.approvals import hold_left_s
+from service.tuning.approvals import Approvals, hold_left_s
+from settings.errors import ConflictError
 from switches.hashing.values import StagedHash
 from tests.unit.rollout.rollouts import T0, after, plan, proposed, setting
 
@@ -27,6 +33,25 @@ def hashed() -> RolloutState:
 
 def taken_back(state: RolloutState) -> RolloutState:
     return after(state, RollbackAsked(at_s=T0 + 9, by="a guard"))
+
+
+def test_an_approval_names_switches_that_could_not_be_read() -> None:
+    names = [f"leaf{number}" for number in range(9)]
+    entry = SimpleNamespace(id="x", switches=names, changes=True)
+
+    async def refresh(switches: Sequence[str], *, from_now: bool) -> Sequence[str]:
+        return switches if from_now else []
+
+    parts: dict[str, Any] = dict.fromkeys(("settings", "saved", "watcher", "audit", "events"))
+    parts |= {
+        "fleet": SimpleNamespace(refresh=refresh),
+        "store": SimpleNamespace(pending=lambda _: entry),
+        "rollouts": SimpleNamespace(check_journal_read=lambda: None),
+        "alarms": SimpleNamespace(holding=lambda _: None),
+        "validity": SimpleNamespace(deciding=set(), check=lambda *_: None),
+    }
+    with pytest.raises(ConflictError, match="leaf0, leaf1, leaf2, leaf3, leaf4 and 4 more"):
+        asyncio.run(Approvals(**parts).approve("x", "ada"))
 
 
 @pytest.mark.parametrize("undone", [False, True], ids=["done", "taken back"])
