@@ -205,7 +205,8 @@ def test_what_nics_would_add_is_shown_part_by_part(why: Page, found: dict[str, A
     expect(rows.nth(0)).to_contain_text("60 %")
     expect(rows.nth(1)).to_contain_text("off")
     expect(rows.nth(2)).to_contain_text("8 KB")
-    expect(panel).to_contain_text("On ConnectX: rate_reduce_monitor_period 12, min_time_between_cnps 12")
+    ran = "rate_reduce_monitor_period 12 µs, min_time_between_cnps 12 µs"
+    expect(panel).to_contain_text(f"On ConnectX: {ran}")
     panel.get_by_text("What each value alone would gain").click()
     expect(panel.locator("table").last).to_contain_text("−40 %")
 
