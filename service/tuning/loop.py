@@ -185,9 +185,8 @@ class TuningLoop:
             snapshot, state = await self.window.seen()
             self.metrics.saw_state(state)
             self.fleet.saw(state.topology.switches)
-            with suppress(
-                TimeoutError
-            ):  # a round is advice: the last reading will do of those that take longer
+            # A round is advice: of switches that take longer, the last reading will do.
+            with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S):
                     await self.fleet.refresh(state.topology.switches, from_now=True)
             running = dict(self.fleet.running())

@@ -279,7 +279,9 @@ class _Search:
         self._first = (seed,)
         # Roles whose ports run another watermark keep it, or change it as a part of their own.
         by_role = dict(problem.by_role)
-        self._unlike = [one for one in every[0] if isinstance(one, RoleThresholds) and one.role in by_role]
+        self._other_roles = [
+            one for one in every[0] if isinstance(one, RoleThresholds) and one.role in by_role
+        ]
         state = np.random.SeedSequence([seed, CONFIRM_STREAM]).generate_state(2, np.uint32)
         self._fresh = tuple(int(one) for one in state)
         self._tried: dict[Settings, float] = {}
@@ -288,7 +290,7 @@ class _Search:
         rng = generator(self._seed, TOGETHER_STREAM)
         sensitivities, active = self._screen(self._every[0], self._start, MOST_CHANGED)
         pick = self._start
-        if active or ("watermark" in self._settings.what and self._unlike and self._start.by_role):
+        if active or ("watermark" in self._settings.what and self._other_roles and self._start.by_role):
             self._climb(active)
             self._draw(active, rng)
             pick = self._pruned(self._confirmed(active), active)
@@ -355,7 +357,7 @@ class _Search:
         found = near
         if "watermark" in self._settings.what:
             [mark] = NarrowedSampler([near.watermark], self._settings.bounds, sigma=0.4 * width).draw(1, rng)
-            found = self._all_parts(active)[0].taken_from(found, replace(found, watermark=mark, by_role=()))
+            found = self._mark(active).taken_from(found, replace(found, watermark=mark, by_role=()))
         for coordinate, normal in zip(active, rng.standard_normal(len(active)).tolist(), strict=True):
             found = coordinate.near(found, width * normal)
         return found
@@ -379,11 +381,13 @@ class _Search:
         gains = self._runs.gains("leaders", [self._start, *leaders], self._fresh, "decide")[1:]
         return leaders[int(np.argmax([_value(one) for one in gains]))]
 
+    def _mark(self, active: Sequence[Coordinate]) -> _WatermarkPart:
+        every = (*active, *self._other_roles)
+        return _WatermarkPart(frozenset(one.role for one in every if isinstance(one, RoleThresholds)))
+
     def _all_parts(self, active: Sequence[Coordinate]) -> list[_Part]:
         """All that may be changed: the watermark first."""
-        every = dict.fromkeys((*active, *self._unlike))
-        own_roles = frozenset(one.role for one in every if isinstance(one, RoleThresholds))
-        return [_WatermarkPart(own_roles), *every]
+        return [self._mark(active), *dict.fromkeys((*active, *self._other_roles))]
 
     def _parts(self, pick: Settings, active: Sequence[Coordinate]) -> list[_Part]:
         """What a setting changes of what runs now."""
@@ -395,7 +399,7 @@ class _Search:
         while True:
             less = [one.taken_from(found, self._runs.incumbent) for one in self._parts(found, active)]
             if found.watermark not in (self._start.watermark, self._problem.incumbent):
-                less.append(self._all_parts(active)[0].taken_from(found, self._start))
+                less.append(self._mark(active).taken_from(found, self._start))
             if not less:
                 return found
             now, *gains = self._runs.gains("pruning", [found, *less], self._fresh, "decide")
@@ -459,7 +463,7 @@ class _Search:
         parts = self._parts(pick, active)
         shares = self._shares(pick, parts) if parts else []
         incumbent = self._runs.incumbent
-        mark = self._all_parts(active)[0]
+        mark = self._mark(active)
         mark_first, others_first = mark.taken_from(incumbent, pick), mark.taken_from(pick, incumbent)
         if _nics_of(pick) != _nics_of(incumbent):  # switches are set with their roles, NICs before or after
             mark_first, others_first = (

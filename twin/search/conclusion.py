@@ -136,8 +136,8 @@ def judge(
     loss = np.array([one.loss_bytes for one in rows])
     suffering = float(pause.max()) >= LEAST_PAUSE_S or float(loss.max()) >= LEAST_LOSS_BYTES
     remarks = _remarks(pause, loss, scenario)
-    # Where a low watermark holds senders back, queues are empty, all better ones do alike, and yet there is
-    # much to gain.
+    # Where a low watermark holds senders back, queues may be empty, or all better candidates alike, and yet
+    # there is much to gain.
     gains = found.by == "gain" and found.sure and not found.stands
     if float(queue.max()) < EMPTY_QUEUE_BYTES and not suffering and not gains:
         return Verdict(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -130,16 +130,10 @@ class Searching(CounterWindow):
     searches = 0
     always = False
 
-    def add(
-        self,
-        samples: Sequence[CounterSample],
-        positions: Sequence[int] | None = None,
-        *,
-        arrived_ns: int = 0,
-    ) -> CountersAdded:
+    def add(self, *samples: Any, **arrived: Any) -> CountersAdded:
         if self.always:
             self._none_ended_ns = -1
-        return super().add(samples, positions, arrived_ns=arrived_ns)
+        return super().add(*samples, **arrived)
 
     def _drop_ended(self, now_ns: int) -> None:
         self.searches += 1
