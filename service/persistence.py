@@ -122,6 +122,7 @@ class Persistence:
             keep=storage.keep_recommendations,
             keep_days=storage.keep_days,
             waiting=settings.tuning.keep,  # in memory anyway
+            monotonic_s=clocks.monotonic_s,
         )
         self.store = RecommendationStore(settings.tuning.keep, self.rounds, clock_ns=clocks.wall_ns)
         self.revisions = Revisions(self.database, wall_ns=clocks.wall_ns)

@@ -6,13 +6,26 @@ from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, func, select
 
+from telemetry.settings import NS_PER_S
+
+
+class Instant(NamedTuple):
+    """What the wall clock and the monotonic clock say at one time."""
+
+    wall_ns: int
+    monotonic_s: float
+
 
 class Uptime(NamedTuple):
-    """Of a service: the wall clock at its start and now, and how long it has run by the monotonic clock."""
+    """Of a service, from its start until now."""
 
-    began_ns: int
-    now_ns: int
-    ran_ns: int
+    began: Instant
+    now: Instant
+
+    @property
+    def ran_ns(self) -> int:
+        """How long it has run by the monotonic clock."""
+        return round((self.now.monotonic_s - self.began.monotonic_s) * NS_PER_S)
 
 
 def outdated_ns(connection: Connection, at_ns: Column[int], keep_ns: int, uptime: Uptime) -> int:
@@ -22,6 +35,6 @@ def outdated_ns(connection: Connection, at_ns: Column[int], keep_ns: int, uptime
     without such a row) plus the time it has run. One that is years ahead, at the start or after a step, thus
     outdates no row; rows are kept longer by the time for which none was written before the start.
     """
-    newest_ns = connection.scalar(select(func.max(at_ns)).where(at_ns < uptime.began_ns))
-    last_ns = uptime.began_ns if newest_ns is None else newest_ns
-    return min(uptime.now_ns, last_ns + uptime.ran_ns) - keep_ns
+    newest_ns = connection.scalar(select(func.max(at_ns)).where(at_ns < uptime.began.wall_ns))
+    last_ns = uptime.began.wall_ns if newest_ns is None else newest_ns
+    return min(uptime.now.wall_ns, last_ns + uptime.ran_ns) - keep_ns

@@ -22,10 +22,10 @@ from service.tuning.entry import Entry
 from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
-from store.ages import Uptime
+from store.ages import Instant, Uptime
 from store.audit_rows import AuditEntry, AuditRow
 from store.database import Database, Recorder
-from telemetry.settings import NS_PER_DAY, NS_PER_S
+from telemetry.settings import NS_PER_DAY
 
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
@@ -52,9 +52,8 @@ class Audit:
         self._database = database
         self._recorder = recorder
         self._keep_ns = round(keep_days * NS_PER_DAY)
-        self._wall_ns = clocks.wall_ns
-        self._monotonic_s = clocks.monotonic_s
-        self._began_ns, self._began_s = clocks.wall_ns(), clocks.monotonic_s()
+        self._clocks = clocks
+        self._began = self._now()
         self._last_ns = 0
         self._refusals = RateLimits(
             REFUSALS_PER_MIN / 60, REFUSALS_PER_MIN, most=MOST_CALLERS, clock_s=clocks.monotonic_s
@@ -115,13 +114,15 @@ class Audit:
             await asyncio.sleep(FORGET_EVERY_S)
 
     def forget(self) -> None:
-        ran_ns = round((self._monotonic_s() - self._began_s) * NS_PER_S)
-        uptime = Uptime(self._began_ns, self._wall_ns(), ran_ns)
+        uptime = Uptime(self._began, self._now())
         old = partial(audit_rows.forget, keep_ns=self._keep_ns, uptime=uptime, most=FORGOTTEN_AT_ONCE)
         self._recorder.put(old, key="audit-forget")
 
+    def _now(self) -> Instant:
+        return Instant(self._clocks.wall_ns(), self._clocks.monotonic_s())
+
     def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
-        self._last_ns = max(self._wall_ns(), self._last_ns + 1)  # unique times
+        self._last_ns = max(self._clocks.wall_ns(), self._last_ns + 1)  # unique times
         return AuditEntry(
             self._last_ns, caller.name, caller.address or None, what, subject, before=_json(before)
         )

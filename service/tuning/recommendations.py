@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,10 +22,10 @@ from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError, UnavailableError
 from store import rounds
-from store.ages import Uptime
+from store.ages import Instant, Uptime
 from store.database import Database, Recorder
 from store.rounds import RoundRow
-from telemetry.settings import NS_PER_DAY, NS_PER_HOUR, NS_PER_S
+from telemetry.settings import NS_PER_DAY, NS_PER_HOUR
 from twin.search.gain import Policy
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
@@ -69,7 +68,7 @@ class SavedRounds:
         keep: int,
         keep_days: float,
         waiting: int = MOST_WAITING,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: Callable[[], float],
     ) -> None:
         self._waiting = waiting
         self._newest: dict[str, None] = {}  # ids, the last saved last
@@ -79,7 +78,7 @@ class SavedRounds:
         self._keep_ns = round(keep_days * NS_PER_DAY)
         self._saved = 0
         self._monotonic_s = monotonic_s
-        self._began: tuple[int, float] | None = None  # at the first round: its time, and the monotonic clock
+        self._began: Instant | None = None  # of the first round
 
     def save(self, entry: Entry) -> None:
         """Queues a new round; from the second on, every ``PRUNE_EVERY``th also prunes."""
@@ -93,11 +92,10 @@ class SavedRounds:
             del self._newest[oldest]
             self._recorder.drop(("round", oldest))
         self._saved += 1
-        now_s = self._monotonic_s()
-        self._began = self._began or (entry.created_ns, now_s)
+        now = Instant(entry.created_ns, self._monotonic_s())
+        self._began = self._began or now
         if self._saved % PRUNE_EVERY == 2:
-            began_ns, began_s = self._began
-            uptime = Uptime(began_ns, entry.created_ns, round((now_s - began_s) * NS_PER_S))
+            uptime = Uptime(self._began, now)
             old = partial(
                 rounds.prune, keep=self._keep, keep_ns=self._keep_ns, uptime=uptime, most=PRUNED_AT_ONCE
             )
@@ -120,16 +118,16 @@ class SavedRounds:
         """Newest first; raises ``UnavailableError``."""
         return await self._database.read(lambda connection: _all_readable(rounds.newest(connection, limit)))
 
-    async def ids(self) -> list[str]:
-        """Those of all rounds, in no order; raises ``UnavailableError``."""
-        return await self._database.read(rounds.ids)
+    async def page(self, limit: int, held: Mapping[str, Entry], before: str | None) -> list[Entry]:
+        """As ``_page``, of the rounds ``held`` and all others saved; raises ``UnavailableError``."""
 
-    async def some(self, entry_ids: Collection[str]) -> dict[str, Entry]:
-        """The entries of these ids; raises ``UnavailableError``."""
-        found = await self._database.read(
-            lambda connection: _all_readable(rounds.some(connection, entry_ids))
-        )
-        return {entry.id: entry for entry in found}
+        def read(connection: Connection) -> list[Entry]:
+            page = _page({*held, *rounds.ids(connection)}, limit, before)
+            older = _all_readable(rounds.some(connection, set(page) - held.keys()))
+            found = {**held, **{entry.id: entry for entry in older}}
+            return [found[one] for one in page if one in found]
+
+        return await self._database.read(read)
 
     async def one(self, entry_id: str) -> Entry | None:
         """The entry of that id; raises ``UnavailableError``."""
@@ -371,17 +369,10 @@ class RecommendationStore:
         if before is not None:
             await self.fetch(before)
         held = dict(self._entries)
-
-        def chosen(saved: Iterable[str]) -> list[str]:
-            newest = sorted({*held, *saved}, key=_place, reverse=True)
-            return [one for one in newest if before is None or _place(one) < _place(before)][:limit]
-
         try:
-            page = chosen(await self._saved.ids())
-            older = await self._saved.some(set(page) - held.keys())
+            return await self._saved.page(limit, held, before)
         except UnavailableError:
-            page, older = chosen(()), {}
-        return [entry for one in page if (entry := held.get(one) or older.get(one)) is not None]
+            return [held[one] for one in _page(held, limit, before)]
 
     async def fetch(self, entry_id: str) -> Entry:
         """The entry of that id from memory or database; raises ``NotFoundError``, and ``UnavailableError``
@@ -486,6 +477,12 @@ def _last_ns(entry: Entry) -> int:
 def _number(entry_id: str) -> int:
     number = entry_id.rpartition("-")[2]
     return int(number) if number.isdigit() else 0
+
+
+def _page(ids: Iterable[str], limit: int, before: str | None) -> list[str]:
+    """The newest of these ids, newest first; with ``before`` only those older than that one."""
+    newest = sorted(ids, key=_place, reverse=True)
+    return [one for one in newest if before is None or _place(one) < _place(before)][:limit]
 
 
 def _place(entry_id: str) -> tuple[int, str]:

@@ -10,7 +10,7 @@ import pytest
 from service.auth.audit import Audit
 from service.events import Clocks
 from store import audit_rows
-from store.ages import Uptime
+from store.ages import Instant, Uptime
 from store.audit_rows import UNDER_WAY, AuditEntry
 from store.database import Database, Recorder
 from telemetry.settings import NS_PER_DAY
@@ -54,7 +54,8 @@ def test_pages_and_what_is_old(database_url: str) -> None:
         found += [row.number for row in page]
     assert found == numbers[::-1]
     for most, left in ((3, [7, 6, 5, 4]), (3, [7, 6, 5]), (3, [7, 6, 5])):
-        old = partial(audit_rows.forget, keep_ns=3, uptime=Uptime(8, 8, 1), most=most)
+        uptime = Uptime(Instant(8, 0.0), Instant(8, 1e-9))
+        old = partial(audit_rows.forget, keep_ns=3, uptime=uptime, most=most)
         database.write_now(old)
         assert times(database) == left
     database.close()

@@ -73,5 +73,5 @@ def keeping() -> RoundResult:
 def store_in_memory(keep: int, clock_ns: Callable[[], int]) -> RecommendationStore:
     """A store that never writes to its database."""
     database = Database(None)
-    saved = SavedRounds(database, Recorder(database), keep=keep, keep_days=1.0)
+    saved = SavedRounds(database, Recorder(database), keep=keep, keep_days=1.0, monotonic_s=lambda: 0.0)
     return RecommendationStore(keep, saved, clock_ns=clock_ns)
