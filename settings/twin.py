@@ -129,8 +129,9 @@ class SearchSection(Section):
     ``backend`` ``dask`` runs rounds on the cluster whose scheduler is at ``dask_scheduler``, such as
     ``tcp://scheduler:8786``; at ``tls://`` it is shown ``dask_certificate`` with its ``dask_key``, and held
     against ``dask_ca``. What it is asked must be answered within ``dask_timeout_s``, and once in
-    ``dask_silence_s`` a batch of candidates must come back. ``workers`` and ``niceness`` are of processes
-    here. See docs/operate/scaling.md.
+    ``dask_silence_s`` a batch of candidates must come back. With ``dask_fallback`` rounds run in processes
+    here while the cluster does not answer. ``workers`` and ``niceness`` are of processes here. See
+    docs/operate/scaling.md.
     """
 
     backend: Literal["processes", "dask"] = "processes"
@@ -140,6 +141,7 @@ class SearchSection(Section):
     dask_key: Path | None = None
     dask_timeout_s: float = Field(default=10.0, gt=0)
     dask_silence_s: float = Field(default=300.0, gt=0)
+    dask_fallback: bool = False
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
     narrowed: int = Field(default=_SEARCH.narrowed, ge=0, le=100_000)
     workers: int | None = Field(default=None, ge=2)

@@ -32,6 +32,10 @@ class SearchError(TwinError):
     """A tuning round that could not finish."""
 
 
+class ClusterError(SearchError):
+    """Workers on other machines that cannot be reached, or do not answer."""
+
+
 def what_did_not_fit(error: BaseException) -> str | None:
     """What there was no memory for, such as ``another 164 MiB``; None for any other error."""
     if isinstance(error, MemoryError):

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from settings.errors import SettingsError
 from settings.twin import SearchSection
+from twin.workers.fallback import FallbackWorkers
 from twin.workers.pool import Workers, make_workers
 
 _log = logging.getLogger("ecntwin.search")
@@ -24,10 +25,12 @@ _LOGGERS_OF_DASK = (
 
 
 def search_workers(search: SearchSection) -> Workers:
-    """Local processes or a Dask cluster, not connected yet. Raises ``SettingsError``."""
+    """Local processes, a Dask cluster, or both, not started and not connected. Raises ``SettingsError``."""
+    here = make_workers(search.workers or max(2, os.cpu_count() or 2), niceness=search.niceness)
     if search.backend == "processes":
-        return make_workers(search.workers or max(2, os.cpu_count() or 2), niceness=search.niceness)
-    return _dask_workers(search)
+        return here
+    cluster = _dask_workers(search)
+    return FallbackWorkers(cluster, here, warn=_log.warning) if search.dask_fallback else cluster
 
 
 def check_backend(search: SearchSection) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.counterparts.dask_cluster import DaskCluster
@@ -27,6 +28,19 @@ async def clustered(tmp_path: Path) -> AsyncIterator[tuple[DaskCluster, Running]
             yield cluster, started
 
 
+async def tuned_while(service: Running, happens: Callable[[], None]) -> httpx.Response:
+    """The answer of a round in whose second stage ``happens`` is called."""
+    with service.service.events.listen() as queue:
+        tuning = asyncio.ensure_future(service.client.post("/v1/tune"))
+        while True:
+            event = await queue.get()
+            assert event is not None
+            if event.kind == "round" and event.data["stage"] == "window 1":
+                break
+        happens()
+        return await tuning
+
+
 async def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(
     clustered: tuple[DaskCluster, Running],
 ) -> None:
@@ -35,15 +49,7 @@ async def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(
         await local.post_reports(traffic())
         expected = (await local.client.post("/v1/tune")).json()["recommendation"]
 
-    with service.service.events.listen() as queue:
-        tuning = asyncio.ensure_future(service.client.post("/v1/tune"))
-        while True:
-            event = await queue.get()
-            assert event is not None
-            if event.kind == "round" and event.data["stage"] == "window 1":
-                break
-        cluster.kill(cluster.processes[0])
-        answer = await tuning
+    answer = await tuned_while(service, lambda: cluster.kill(cluster.processes[0]))
     assert answer.status_code == 200, answer.text
     assert answer.json()["recommendation"] == expected
 
@@ -61,6 +67,26 @@ async def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(
     cluster.wait_for_workers(1)
     again = await service.client.post("/v1/tune")
     assert again.status_code == 200, again.text
+
+
+async def test_what_a_cluster_leaves_behind_runs_here_where_the_settings_say_so(tmp_path: Path) -> None:
+    async with running(Wanted(search=SEARCH)) as local:
+        await local.post_reports(traffic())
+        expected = (await local.client.post("/v1/tune")).json()["recommendation"]
+
+    with DaskCluster(tmp_path / "dask") as cluster:
+        section = {
+            "backend": "dask",
+            "dask_scheduler": cluster.address,
+            "dask_timeout_s": 20.0,
+            "dask_fallback": True,
+            "workers": 2,
+        }
+        async with running(Wanted(manual(search=section), search=SEARCH, workers=None)) as service:
+            await service.post_reports(traffic())
+            answer = await tuned_while(service, cluster.kill_scheduler)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["recommendation"] == expected
 
 
 async def test_a_service_starts_without_its_scheduler(tmp_path: Path) -> None:

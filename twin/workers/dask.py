@@ -19,7 +19,7 @@ from distributed.scheduler import KilledWorker
 from joblib import Parallel, delayed
 from joblib._dask import DaskDistributedBackend
 
-from twin.errors import SearchError, TwinError
+from twin.errors import ClusterError, SearchError, TwinError
 from twin.workers.dask_connection import Connection, LostError, Stamp, TlsFiles, own_stamp
 from twin.workers.pool import Job, enter_answers, having, run_in_attempts
 
@@ -101,7 +101,7 @@ class DaskWorkers:
 
     @property
     def n_workers(self) -> int:
-        """Threads of the usable workers; raises ``SearchError`` where there is none."""
+        """Threads of the usable workers; raises ``ClusterError`` where there is none."""
         connection = self._connected()
         try:
             return connection.crew().n_threads
@@ -200,13 +200,13 @@ class DaskWorkers:
             received = f"no batch for {self._silence_s:g} s"
             rule = "workers answer every now and then (search.dask_silence_s)"
             remedy = "check that workers run, and look in their logs"
-            raise SearchError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
+            raise ClusterError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
         except Exception as error:
             self._leave(connection)
             received = f"{type(error).__name__}: {error}"
             rule = "scheduler and workers run batches"
             remedy = "start them from the service's own image, and look in their logs"
-            raise SearchError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
+            raise ClusterError(f"dask scheduler {self._scheduler}", received, rule, remedy) from error
 
 
 def run_there(

@@ -23,7 +23,7 @@ from distributed import Client
 from distributed.security import Security
 from llvmlite.binding import get_host_cpu_name
 
-from twin.errors import SearchError
+from twin.errors import ClusterError
 
 _TWIN = Path(__file__).resolve().parents[1]
 
@@ -87,7 +87,7 @@ MOST_SENT = 8  # scenarios kept on the workers
 T = TypeVar("T")
 
 
-class LostError(SearchError):
+class LostError(ClusterError):
     """The connection broke or a worker left during a request, which may be repeated."""
 
 
@@ -129,7 +129,7 @@ class Crew:
 class Connection:
     """A client of one scheduler. ``warn`` gets one sentence for each worker that is refused.
 
-    Raises ``SearchError`` where the scheduler cannot be reached within ``timeout_s``.
+    Raises ``ClusterError`` where the scheduler cannot be reached within ``timeout_s``.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Connection:
                 name="ecntwin",
             )
         except (OSError, ValueError) as error:  # of ssl: files that are missing or hold no certificate
-            raise SearchError(*self._unreachable(error)) from error
+            raise ClusterError(*self._unreachable(error)) from error
 
     @property
     def usable(self) -> bool:
@@ -160,7 +160,7 @@ class Connection:
     def crew(self) -> Crew:
         """The scheduler's workers; those of another version are refused.
 
-        Waits for a first worker. Raises ``SearchError`` where none is usable.
+        Waits for a first worker. Raises ``ClusterError`` where none is usable.
         """
         threads = self._answer(self._threads, "no worker")
         unknown = [address for address in threads if address not in self._stamps]
@@ -175,7 +175,9 @@ class Connection:
         if not fit:
             rule = f"results are the same only where workers run what the service runs, {own_stamp()}"
             remedy = "start workers and scheduler from the service's own image"
-            raise SearchError(f"dask scheduler {self._scheduler}", next(iter(refused.values())), rule, remedy)
+            raise ClusterError(
+                f"dask scheduler {self._scheduler}", next(iter(refused.values())), rule, remedy
+            )
         return Crew(fit, refused)
 
     def send(self, file: Path, to: Crew) -> Any:
@@ -222,7 +224,7 @@ class Connection:
                 self._warn(f"{why}, this service {own_stamp()}: it is given nothing to do")
 
     def _answer(
-        self, ask: Callable[[], Awaitable[T]], otherwise: str, *, late: type[SearchError] = SearchError
+        self, ask: Callable[[], Awaitable[T]], otherwise: str, *, late: type[ClusterError] = ClusterError
     ) -> T:
         """Runs ``ask`` on the client's own loop; raises ``late`` after the timeout."""
         try:

@@ -17,6 +17,7 @@ from settings.load import load_settings
 from settings.twin import SearchSection
 from tests.counterparts.certificates import Authority
 from twin.workers.dask import DaskWorkers
+from twin.workers.fallback import FallbackWorkers
 from twin.workers.pool import ProcessWorkers
 
 SCHEDULER = "tcp://127.0.0.1:8786"
@@ -33,7 +34,10 @@ def test_processes_unless_said_otherwise() -> None:
 
 
 def test_a_cluster_where_it_is_asked_for_and_nothing_is_connected_to() -> None:
-    assert isinstance(search_workers(search(backend="dask", dask_scheduler=SCHEDULER)), DaskWorkers)
+    asked = search(backend="dask", dask_scheduler=SCHEDULER)
+    assert isinstance(search_workers(asked), DaskWorkers)
+    both = search_workers(asked.model_copy(update={"dask_fallback": True}))
+    assert isinstance(both, FallbackWorkers)
 
 
 @pytest.mark.parametrize(
