@@ -3,7 +3,8 @@
 ``python -m bench.replay`` prints a table and writes ``bench/out/replay.json``. A figure is the time of one
 call of ``predict`` ÷ its watermarks; the smallest of many is what the work costs when nothing else runs. The
 growing fabrics are leaf-spine under web search, with the packet engine on the same problem beside them.
-``python -m bench.replay slices`` compares slices of one of them with the whole, packets as the judge.
+``python -m bench.replay slices [SEED ...]`` compares slices of one of them with the whole, packets as the
+judge; a seed is one of traffic, watermarks and slices.
 """
 
 from __future__ import annotations
@@ -110,7 +111,14 @@ def run() -> dict[str, Any]:
 
 
 def fabric_under(
-    leaves: int, spines: int, hosts: int, uplink_gbps: float, load: float, duration_s: float, clocks: str
+    leaves: int,
+    spines: int,
+    hosts: int,
+    uplink_gbps: float,
+    load: float,
+    duration_s: float,
+    clocks: str,
+    seed: int = 1,
 ) -> Scenario:
     """A leaf-spine fabric of 100 Gbit/s hosts under web search; every switch port is monitored."""
     topology = leaf_spine(leaves, spines, hosts, rate_gbps=100.0, uplink_gbps=uplink_gbps, delay_us=1.0)
@@ -120,7 +128,7 @@ def fabric_under(
     nic = 100 * GBPS
     pattern = read_traffic(f"websearch:{load}", where="bench")
     senders = Hosts(count=len(names), nic_bytes_per_s=nic)
-    offered = pattern.traffic(senders, duration_s=duration_s, seed=1).between(0.0, duration_s)
+    offered = pattern.traffic(senders, duration_s=duration_s, seed=seed).between(0.0, duration_s)
     routes = Routes(plan)
     paths = [
         routes.path(names[src], names[dst], flow_key(1, src, dst, number)) or ()
@@ -160,10 +168,10 @@ def growing() -> Iterable[Figure]:
             yield Figure(name, replay_s, "s", goal=goal, note=note)
 
 
-def slices_judged(seed: int = 1) -> Iterable[Figure]:
+def slices_judged(seed: int = 1, clocks: str = "paper") -> Iterable[Figure]:
     """Gains of ``N_JUDGED`` watermarks at 256 hosts: by slices, by the whole, and by packets."""
     leaves, spines, hosts, uplink_gbps, load, duration_ms, _ = GROWING[2]
-    scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, "paper")
+    scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, clocks, seed)
     bounds = WatermarkBounds()
     drawn = fill([], SpaceFillingSampler(bounds), Origin.SPREAD, N_JUDGED, generator(seed, 0))
     tried = [NOW, *(one.watermark for one in drawn)]
@@ -183,7 +191,8 @@ def slices_judged(seed: int = 1) -> Iterable[Figure]:
         apart = np.abs(of_slices - truth)
         note = (
             f"{len(parts)} of {N_SLICES} slices of 256 hosts against all of them by the {judge} engine, "
-            f"{N_JUDGED} watermarks from {truth.min():+.2f} to {truth.max():+.2f}"
+            f"{clocks} clocks, seed {seed}, {N_JUDGED} watermarks from {truth.min():+.2f} to "
+            f"{truth.max():+.2f}"
         )
         rank = float(spearmanr(of_slices, truth).statistic)
         yield Figure("slices, rank correlation of gains", rank, "", 0.97, "higher", note)
@@ -220,7 +229,11 @@ def measure() -> Iterable[Figure]:
 
 def main(arguments: list[str]) -> None:
     """Prints the figures."""
-    for figure in slices_judged() if arguments == ["slices"] else measure():
+    figures: Iterable[Figure] = measure()
+    if arguments[:1] == ["slices"]:
+        seeds = [int(one) for one in arguments[1:]] or [1]
+        figures = (one for seed in seeds for clocks in PRESETS for one in slices_judged(seed, clocks))
+    for figure in figures:
         goal = "" if figure.goal is None else f"  goal {figure.goal:g}"
         print(f"{figure.name:58s} {figure.value:8.2f} {figure.unit}{goal}  {figure.note}")
 
