@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from telemetry.network.arrivals import flow_arrivals
 from telemetry.network.discovery import discover, journeys
 from telemetry.network.placement import HostNames, Placement, placement
-from telemetry.network.queues import HopRows, hop_rows, queue_states, recent_samples, service_rates
+from telemetry.network.queues import DrainRate, HopRows, drain_rates, hop_rows, queue_states, recent_samples
 from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowGroup, FlowTable, NetworkState, QueueRef
@@ -44,11 +44,11 @@ def dominant_class(bytes_by_class: Mapping[FlowClass, float]) -> FlowClass:
     return max(FlowClass, key=lambda flow_class: (bytes_by_class.get(flow_class, 0.0), flow_class))
 
 
-def _port_rates(hops: HopRows, refs: Sequence[QueueRef]) -> dict[tuple[str, str], float]:
-    rates: dict[tuple[str, str], float] = {}
-    for number, rate in service_rates(hops, len(refs)).items():
+def _port_rates(hops: HopRows, refs: Sequence[QueueRef]) -> dict[tuple[str, str], DrainRate]:
+    rates: dict[tuple[str, str], DrainRate] = {}
+    for number, rate in drain_rates(hops, len(refs)).items():
         port = (refs[number].switch, refs[number].port)
-        rates[port] = max(rate, rates.get(port, 0.0))
+        rates[port] = max(rate, rates.get(port, rate))
     return rates
 
 
@@ -127,7 +127,8 @@ class Snapshot:
         if topology is None:
             topology = discover(
                 journeys(samples, self.flow_keys, places.site_paths, places.row_site_path),
-                rates_bytes_per_s=rates,
+                rates_bytes_per_s={port: rate.likely for port, rate in rates.items()},
+                bounds_bytes_per_s={port: (rate.least, rate.most) for port, rate in rates.items()},
                 default_rate_gbps=settings.default_rate_gbps,
                 default_delay_us=settings.default_delay_us,
             )

@@ -7,11 +7,13 @@ is the same as from all.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +57,7 @@ def discover(
     journeys: Iterable[Journey],
     *,
     rates_bytes_per_s: Mapping[Port, float],
+    bounds_bytes_per_s: Mapping[Port, tuple[float, float]] = MappingProxyType({}),
     default_rate_gbps: float,
     default_delay_us: float,
 ) -> Topology:
@@ -67,8 +70,9 @@ def discover(
 
     ``rates_bytes_per_s`` are measured rates of ports; a link takes the larger of its ends', rounded to a
     standard rate. One without takes the rate of most measured links of its kind, to hosts or between
-    switches: of its own switches, or else of all, ``LEAST_ALIKE`` at least; else the default. The order of
-    ``journeys`` does not matter. Never raises ``TopologyError``.
+    switches: of its own switches, or else of all, ``LEAST_ALIKE`` at least; else the default. So does one
+    for which that rate lies within ``bounds_bytes_per_s``, the least and the most of its ports (without them
+    a rate is sure). The order of ``journeys`` does not matter. Never raises ``TopologyError``.
     """
     seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, tuple(map(sortable, j.path)))))
     names = _host_names(seen)
@@ -97,7 +101,9 @@ def discover(
     for switch, address in seen.behind_switch:
         if switch in unnamed[address]:
             links.append((names[address], None, *_invented_port(seen, switch, f"to {names[address]}")))
-    rates = _link_rates_gbps(links, set(names.values()), rates_bytes_per_s, default_rate_gbps)
+    rates = _link_rates_gbps(
+        links, set(names.values()), rates_bytes_per_s, bounds_bytes_per_s, default_rate_gbps
+    )
     return Topology(
         tuple(Host(names[address], address) for address in seen.addresses),
         tuple(switches),
@@ -112,32 +118,41 @@ def _link_rates_gbps(
     links: Sequence[tuple[str, str | None, str, str | None]],
     hosts: Set[str],
     rates_bytes_per_s: Mapping[Port, float],
+    bounds_bytes_per_s: Mapping[Port, tuple[float, float]],
     default_gbps: float,
 ) -> list[float]:
-    """The rate of each link; ``discover`` says how a missing one is chosen."""
-    of_port = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
+    """The rate of each link; ``discover`` says how one is chosen that no packet shows, or not surely."""
+    of_port = {
+        port: [_standard_gbps(one) for one in (rate, *bounds_bytes_per_s.get(port, (rate, rate)))]
+        for port, rate in rates_bytes_per_s.items()
+    }
+    # Of each link its rate, the least and the most; nothing where no end is measured.
     measured = [
-        max(of_port.get((a, a_port or ""), 0.0), of_port.get((b, b_port or ""), 0.0))
-        for a, a_port, b, b_port in links
+        [max(ends) for ends in zip(*(of_port[end] for end in both if end in of_port), strict=True)]
+        for both in (((a, a_port or ""), (b, b_port or "")) for a, a_port, b, b_port in links)
     ]
     kinds = [(a in hosts or b in hosts, frozenset({a, b} - hosts)) for a, _, b, _ in links]
     # By whether a link leads to a host, and a switch, "" for all of them.
     usual: defaultdict[tuple[bool, str], Counter[float]] = defaultdict(Counter)
-    for (to_host, switches), rate in zip(kinds, measured, strict=True):
-        if rate:
+    for (to_host, switches), shown in zip(kinds, measured, strict=True):
+        if shown:
             for switch in ("", *switches):
-                usual[to_host, switch][rate] += 1
+                usual[to_host, switch][shown[0]] += 1
 
     @cache
-    def likely(to_host: bool, switches: frozenset[str]) -> float:
+    def likely(to_host: bool, switches: frozenset[str]) -> float | None:
         near = sum((usual[to_host, switch] for switch in switches), Counter[float]())
         for found in (near, usual[to_host, ""]):
-            rate, count = max(found.items(), key=lambda one: (one[1], one[0]), default=(default_gbps, 0))
+            rate, count = max(found.items(), key=lambda one: (one[1], one[0]), default=(0.0, 0))
             if count >= LEAST_ALIKE and 2 * count > found.total():
                 return rate
-        return default_gbps
+        return None
 
-    return [rate or likely(*kind) for kind, rate in zip(kinds, measured, strict=True)]
+    def chosen(shown: Sequence[float], alike: float | None) -> float:
+        rate, least, most = shown or (default_gbps, 0.0, math.inf)
+        return rate if alike is None or not least <= alike <= most else alike
+
+    return [chosen(shown, likely(*kind)) for kind, shown in zip(kinds, measured, strict=True)]
 
 
 def sortable(site: HopSite) -> tuple[str, str, str]:

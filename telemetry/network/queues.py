@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ _GAPS_PER_BIN = 8
 _BINS_AT_LEAST = 100
 _DEEP_BYTES = 20_000
 _DEEP_SAMPLES = 10
+_DRAIN_ROUNDS = 4
+_BOUND_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,6 +160,45 @@ def service_rates(hops: HopRows, n_queues: int) -> dict[int, float]:
     return {
         number: float(rate[order[middle[number]]])
         for number in np.flatnonzero(counts >= _DEEP_SAMPLES).tolist()
+    }
+
+
+class DrainRate(NamedTuple):
+    """Bytes/s at which a queue drains, and the bounds that its packets leave open."""
+
+    likely: float
+    least: float
+    most: float
+
+
+def drain_rates(hops: HopRows, n_queues: int) -> dict[int, DrainRate]:
+    """The rates of the queues that have one of ``service_rates``, which lies within the bounds.
+
+    A depth told on leaving is what arrived during the stay: more than drained while a queue grows, less while
+    it shrinks. Over a busy period both add up to the same, so the sum of depths ÷ the sum of stays is the
+    rate. Packets are chosen by what they met and left together: by what they left alone, growing queues would
+    weigh more. Pauses lower this ratio more than the median, and growing queues raise the median more, so the
+    bounds hold both, and two standard errors of the ratio.
+    """
+    median = np.zeros(n_queues)
+    for number, one in service_rates(hops, n_queues).items():
+        median[number] = one
+    rows = np.flatnonzero((hops.queue_bytes >= 0) & (hops.residence_ns > 0) & (median[hops.queue] > 0))
+    queue, depth, stay_s = hops.queue[rows], hops.queue_bytes[rows], hops.residence_ns[rows] * 1e-9
+    rate = median
+    for _ in range(_DRAIN_ROUNDS):  # what a packet met follows from the rate
+        deep = (rate[queue] > 0) & (depth + rate[queue] * stay_s >= 2 * _DEEP_BYTES)
+        packets, left, stayed_s = (
+            np.bincount(queue, column * deep, minlength=n_queues)
+            for column in (np.ones(len(queue)), depth, stay_s)
+        )
+        rate = np.divide(left, stayed_s, out=np.zeros(n_queues), where=packets >= _DEEP_SAMPLES)
+    off = np.sqrt(np.bincount(queue, ((depth - rate[queue] * stay_s) * deep) ** 2, minlength=n_queues))
+    wide = np.exp(_BOUND_ERRORS * off / np.maximum(left, 1.0))
+    least, most = np.minimum(rate / wide, median), np.maximum(rate * wide, median)
+    return {
+        number: DrainRate(float(rate[number]), float(least[number]), float(most[number]))
+        for number in np.flatnonzero(rate).tolist()
     }
 
 

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from telemetry.network.discovery import Journey, discover
-from telemetry.report import HopSite
-from telemetry.topology import Topology
+from telemetry.report import HopSite, ReportBatch
+from telemetry.topology import GBPS, Topology
+from telemetry.window.window import Window
+
+EPOCH_NS = 1_767_225_600_000_000_000
 
 
 def site(switch: str | None, ingress: str | None, egress: str | None) -> HopSite:
     return HopSite(switch, ingress, egress, 3)
 
 
-def built(*journeys: Journey, rates: dict[tuple[str, str], float] | None = None) -> Topology:
-    return discover(journeys, rates_bytes_per_s=rates or {}, default_rate_gbps=100, default_delay_us=1)
+def built(
+    *journeys: Journey,
+    rates: dict[tuple[str, str], float] | None = None,
+    bounds: dict[tuple[str, str], tuple[float, float]] | None = None,
+) -> Topology:
+    return discover(
+        journeys,
+        rates_bytes_per_s=rates or {},
+        bounds_bytes_per_s=bounds or {},
+        default_rate_gbps=100,
+        default_delay_us=1,
+    )
 
 
 def route(topology: Topology, src: str, dst: str, flow: int = 0) -> list[tuple[str, str | None]]:
@@ -60,7 +75,9 @@ SPINES = ("s0", "s1", "s2", "s3")
 GBPS_400, GBPS_40 = 50e9, 5e9
 
 
-def two_leaves(rates: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def two_leaves(
+    rates: dict[tuple[str, str], float], bounds: dict[tuple[str, str], tuple[float, float]] | None = None
+) -> dict[tuple[str, str], float]:
     """The rate in Gbit/s by ends of a fabric of two leaves with a host each under four spines."""
     journeys = [
         Journey(src, dst, (site(one, "1", spine), site(spine, one, other), site(other, spine, "1")))
@@ -69,7 +86,7 @@ def two_leaves(rates: dict[tuple[str, str], float]) -> dict[tuple[str, str], flo
     ]
     return {
         (min(link.a, link.b), max(link.a, link.b)): link.rate_gbps
-        for link in built(*journeys, rates=rates).links
+        for link in built(*journeys, rates=rates, bounds=bounds).links
     }
 
 
@@ -95,6 +112,43 @@ class TestRatesThatAreNotMeasured:
             measured | {("l2", spine): rate for spine, rate in zip(SPINES, of_l2, strict=False)}
         )
         assert found["l1", "s3"] == found["l2", "s3"] == 100
+
+
+class TestRatesThatAreNotSure:
+    MEASURED = {("l1", spine): GBPS_400 for spine in SPINES[:3]} | {("l1", "s3"): GBPS_40}
+
+    @pytest.mark.parametrize(
+        ("least", "most", "rate"),
+        [(4e9, 60e9, 400), (4e9, 30e9, 40), (5e9, 5e9, 40)],
+        ids=["they may be", "they may not", "sure"],
+    )
+    def test_are_those_of_links_alike_where_they_may_be(self, least: float, most: float, rate: float) -> None:
+        assert two_leaves(self.MEASURED, {("l1", "s3"): (least, most)})["l1", "s3"] == rate
+
+    def test_are_no_less_than_the_far_end_shows(self) -> None:
+        far = {("s3", "l1"): 2 * GBPS_400}
+        assert two_leaves(self.MEASURED | far, {("l1", "s3"): (4e9, 60e9)})["l1", "s3"] == 800
+
+
+def test_bursts_into_a_slow_port_do_not_make_it_faster(
+    report: Callable[..., dict[str, Any]], batch: Callable[[list[dict[str, Any]]], ReportBatch]
+) -> None:
+    """60 packets of 1000 bytes come at 100 Gbit/s and leave at 25; each tells what it left behind."""
+    reports = []
+    for begin_ns in range(EPOCH_NS, EPOCH_NS + 20_000_000, 1_000_000):
+        for packet in range(60):
+            came_ns, left_ns = 80 * packet, 320 * (packet + 1)
+            behind = min(60, left_ns // 80 + 1) - packet - 1
+            hop = {
+                "queue_bytes": 1000 * behind,
+                "ingress_ts_ns": begin_ns + came_ns,
+                "egress_ts_ns": begin_ns + left_ns,
+            }
+            reports.append(report(begin_ns + left_ns, hop=hop))
+    window = Window()
+    assert window.add(batch(reports)).rejected == 0
+    state = window.state()
+    assert [queue.capacity_bytes_per_s for queue in state.queues] == [25 * GBPS]
 
 
 def test_two_addresses_behind_one_port_share_an_unseen_switch() -> None:

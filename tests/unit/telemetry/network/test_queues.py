@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.network.queues import HopRows, queue_states, recent_samples, service_rates
+from telemetry.network.queues import HopRows, drain_rates, queue_states, recent_samples, service_rates
 from telemetry.state import QueueRef
 
 QUEUES = [QueueRef("s", "a", 0), QueueRef("s", "b", 0)]
@@ -163,3 +163,31 @@ def test_depths_are_the_same_whether_packets_tell_what_they_met_or_what_they_lef
 def test_what_a_packet_met_over_its_stay_is_the_rate_of_the_port() -> None:
     met, _, _ = bursts(1, mixed=False, rate=12.5e9)
     assert service_rates(met, 1)[0] == pytest.approx(12.5e9, rel=0.05)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_port_drains_at_one_rate_whether_packets_tell_what_they_met_or_what_they_left(
+    seed: int, mixed: bool
+) -> None:
+    for rows in bursts(seed, mixed=mixed, rate=3.125e9)[:2]:
+        found = drain_rates(rows, 1)[0]
+        assert found.likely == pytest.approx(3.125e9, rel=0.05)
+        assert found.least <= found.likely <= found.most
+        assert found.least <= service_rates(rows, 1)[0] <= found.most
+
+
+def test_pauses_leave_a_rate_open() -> None:
+    paused = hops([50_000.0] * 30, residence_ns=[4000] * 20 + [40_000] * 10)
+    found = drain_rates(paused, 1)[0]
+    assert found.likely < 6e9
+    assert found.most == pytest.approx(12.5e9)
+
+
+def test_packets_that_differ_leave_a_rate_more_open_the_fewer_they_are() -> None:
+    def open_by(n: int) -> float:
+        found = drain_rates(hops([30_000.0, 60_000.0] * n, residence_ns=[4000] * 2 * n), 1)[0]
+        return found.likely / found.least
+
+    assert open_by(5) > open_by(500) > 1
+    assert drain_rates(hops([30_000.0] * 9, residence_ns=[4000] * 9), 1) == {}
