@@ -107,6 +107,14 @@ class Topology:
         return {port.node: port.rate_bytes_per_s for port in self.ports if port.port is None}
 
     @cached_property
+    def port_names(self) -> Mapping[str, set[str]]:
+        """The names of each switch's ports."""
+        names: dict[str, set[str]] = {name: set() for name in self.switches}
+        for switch, port in self.port_index:
+            names[switch].add(port)
+        return names
+
+    @cached_property
     def switch_names(self) -> frozenset[str]:
         return frozenset(self.switches)
 

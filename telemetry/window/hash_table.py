@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import compress, count, filterfalse, repeat
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from telemetry.columns import GrowingArray
 
 ABSENT = -1
 """The number of a fingerprint or key that is not in the table."""
@@ -121,7 +124,7 @@ class KeyTable(Generic[Key]):
     def __init__(self, fingerprint: Callable[[Key], int]) -> None:
         self._fingerprint = fingerprint
         self._number: dict[Key, int] = {}
-        self._fingerprints: list[int] = []
+        self._fingerprints = GrowingArray(np.uint64)
         self.keys: list[Key] = []
         self._last_keys: tuple[Key, ...] = ()
         self._last_fingerprints: NDArray[np.uint64] = np.empty(0, np.uint64)
@@ -131,20 +134,20 @@ class KeyTable(Generic[Key]):
 
     def find(self, keys: Iterable[Key]) -> NDArray[np.int32]:
         """The number of each key, ``ABSENT`` where it has none."""
-        number = self._number
-        return np.array([number.get(key, ABSENT) for key in keys], np.int32)
+        return np.fromiter(map(self._number.get, keys, repeat(ABSENT)), np.int32)
 
-    def numbers(self, keys: Iterable[Key]) -> NDArray[np.int32]:
+    def numbers(self, keys: Collection[Key]) -> NDArray[np.int32]:
         """The number of each key; new keys get the next ones."""
-        found = []
-        for key in keys:
-            number = self._number.get(key)
-            if number is None:
-                number = self._number[key] = len(self.keys)
-                self.keys.append(key)
-                self._fingerprints.append(self._fingerprint(key))
-            found.append(number)
-        return np.array(found, np.int32)
+        new = list(dict.fromkeys(filterfalse(self._number.__contains__, keys)))
+        self.add(new, self._fingerprints_of(new))
+        return self.find(keys)
+
+    def add(self, keys: Sequence[Key], fingerprints: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Numbers keys that are not in the table yet; equal ones get the first one's number."""
+        number = np.fromiter(map(self._number.setdefault, keys, count(len(self))), np.int32)
+        self.keys += keys  # all, as each took up a number, though that of a repeated key stays unused
+        self._fingerprints.extend(fingerprints)
+        return number
 
     def fingerprints(self, keys: tuple[Key, ...]) -> NDArray[np.uint64]:
         """The fingerprint of each key, without numbering new ones.
@@ -153,21 +156,25 @@ class KeyTable(Generic[Key]):
         """
         if keys is self._last_keys:
             return self._last_fingerprints
-        found = []
-        for key in keys:
-            number = self._number.get(key)
-            found.append(self._fingerprint(key) if number is None else self._fingerprints[number])
-        self._last_keys, self._last_fingerprints = keys, np.array(found, np.uint64)
-        return self._last_fingerprints
+        number = self.find(keys)
+        new = number == ABSENT
+        found = np.empty(len(keys), np.uint64)
+        found[~new] = self._fingerprints.values[number[~new]]
+        found[new] = self._fingerprints_of(compress(keys, new.tolist()))
+        self._last_keys, self._last_fingerprints = keys, found
+        return found
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         """Drops all other keys and renumbers these; returns new number by old (``GONE``: dropped)."""
         new_number = renumbered(numbers, len(self.keys))
         kept = numbers.tolist()
         self.keys = [self.keys[number] for number in kept]
-        self._fingerprints = [self._fingerprints[number] for number in kept]
+        self._fingerprints.replace(self._fingerprints.values[numbers])
         self._number = {key: number for number, key in enumerate(self.keys)}
         return new_number
+
+    def _fingerprints_of(self, keys: Iterable[Key]) -> NDArray[np.uint64]:
+        return np.fromiter(map(self._fingerprint, keys), np.uint64)
 
 
 def renumbered(kept: NDArray[np.int64], size: int) -> NDArray[np.int32]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,7 +192,7 @@ def thinned(samples: Samples, level: int) -> Samples:
     return replace(kept, true_bytes=kept.true_bytes * (stands_for / kept.stands_for), stands_for=stands_for)
 
 
-def used_numbers(columns: Iterable[NDArray[np.int32]], size: int) -> NDArray[np.bool_]:
+def used_numbers(columns: Iterable[NDArray[np.signedinteger[Any]]], size: int) -> NDArray[np.bool_]:
     """Which of the numbers from 0 to ``size`` occur."""
     used = np.zeros(size, np.bool_)
     for column in columns:

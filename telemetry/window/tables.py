@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,27 +142,26 @@ def queue_of(site: HopSite) -> QueueRef | None:
     return QueueRef(site.switch, site.egress_port, UNKNOWN_QUEUE if site.queue is None else site.queue)
 
 
-def queues_of(path: Path) -> tuple[QueueRef, ...]:
-    """The egress queues of a path, without unknown ones."""
+def queues_of(path: Iterable[HopSite]) -> tuple[QueueRef, ...]:
+    """The egress queues of these hops, without unknown ones."""
     return tuple(ref for site in path if (ref := queue_of(site)) is not None)
 
 
-def misplaced(site: HopSite, topology: Topology) -> tuple[str, str] | None:
-    """Received value and rule of the error for a hop outside the declared topology; else None."""
-    if site.switch is None:
-        return None
-    if site.switch not in topology.switch_names:
-        return f"switch {site.switch!r}", "a hop's switch is one of the declared topology's"
-    for kind, port in (("ingress_port", site.ingress_port), ("egress_port", site.egress_port)):
-        if port is not None and (site.switch, port) not in topology.port_index:
-            return (
-                f"{kind} {port!r} of switch {site.switch!r}",
-                "a hop's ports are declared, each with the cable it holds",
-            )
-    return None
-
-
-_MOST_REMEMBERED = 262_144
+def misplaced(sites: Sequence[HopSite], topology: Topology) -> dict[int, tuple[str, str]]:
+    """Received value and rule of the error for each site outside the declared topology, by its index."""
+    declared, wrong = topology.port_names, {}
+    for number, (switch, came, goes, _) in enumerate(sites):
+        if switch is None:
+            continue
+        if (ports := declared.get(switch)) is None:
+            wrong[number] = f"switch {switch!r}", "a hop's switch is one of the declared topology's"
+            continue
+        no_ingress = came is not None and came not in ports
+        if no_ingress or (goes is not None and goes not in ports):
+            port = f"ingress_port {came!r}" if no_ingress else f"egress_port {goes!r}"
+            rule = "a hop's ports are declared, each with the cable it holds"
+            wrong[number] = f"{port} of switch {switch!r}", rule
+    return wrong
 
 
 class KnownPaths:
@@ -174,9 +173,8 @@ class KnownPaths:
     def __init__(self, max_paths: int, max_queues: int) -> None:
         self._max_paths = max_paths
         self._max_queues = max_queues
-        self._fingerprint_of = lru_cache(_MOST_REMEMBERED)(fingerprint_of)
-        self._sites: KeyTable[HopSite] = KeyTable(self._fingerprint_of)
-        self._queues: set[QueueRef] = set()
+        self._sites: KeyTable[HopSite] = KeyTable(fingerprint_of)
+        self._queues: set[tuple[str, str, int]] = set()
         self._table = FingerprintTable(numbers=True)
         self._fingerprint = GrowingArray(np.uint64)
         self._end = GrowingArray(np.int64)
@@ -194,7 +192,7 @@ class KnownPaths:
     def numbers(
         self,
         fingerprints: NDArray[np.uint64],
-        sites: Sequence[HopSite],
+        sites: tuple[HopSite, ...],
         hop_offset: NDArray[np.int64],
         hop_site: NDArray[np.int32],
     ) -> NDArray[np.int32]:
@@ -210,7 +208,7 @@ class KnownPaths:
         rows = new[first]
         offset, hops = take_rows(hop_offset, rows)
         used, place_of = np.unique(hop_site[hops], return_inverse=True)
-        places = _Sites([sites[number] for number in used.tolist()], self._sites)
+        places = _Sites(sites, used, self._sites, self._queues)
         roomy = self._roomy(offset, place_of, places)
         number = np.full(len(rows), ABSENT, np.int64)
         number[roomy] = len(self) + np.arange(np.count_nonzero(roomy))
@@ -229,7 +227,7 @@ class KnownPaths:
         self._fingerprint.replace(self._fingerprint.values[numbers])
         self._table = FingerprintTable(len(self), numbers=True)
         self._table.add(self._fingerprint.values, np.arange(len(self), dtype=np.int32))
-        self._queues = _queues_of(self._sites.keys)
+        self._queues = set(queues_of(self._sites.keys))
         return new_number
 
     def _offset(self) -> NDArray[np.int64]:
@@ -241,16 +239,10 @@ class KnownPaths:
         """Which of these new paths there is room for, first come first served."""
         n_paths = self._max_paths - len(self)
         n_queues = self._max_queues - len(self._queues)
-        fresh: dict[QueueRef, int] = {}
-        lacked = np.full(len(places.sites), _NONE)
-        for place in places.new:
-            ref = queue_of(places.sites[place])
-            if ref is not None and ref not in self._queues:
-                lacked[place] = fresh.setdefault(ref, len(fresh))
-        if len(offset) - 1 <= n_paths and len(fresh) <= n_queues:
+        if len(offset) - 1 <= n_paths and len(places.queues) <= n_queues:
             return np.ones(len(offset) - 1, np.bool_)
-        lacks = lacked[place_of]
-        granted = np.zeros(len(fresh) + 1, np.bool_)
+        lacks = places.lacked[place_of]
+        granted = np.zeros(len(places.queues) + 1, np.bool_)
         granted[_NONE] = True
         for path in np.flatnonzero(np.maximum.reduceat(lacks, offset[:-1]) != _NONE).tolist():
             if n_queues == 0:
@@ -275,12 +267,11 @@ class KnownPaths:
         self._fingerprint.extend(fingerprints[chosen])
         cut, hops = take_rows(offset, chosen)
         travelled = place_of[hops]
-        met = np.zeros(len(places.sites), np.bool_)
-        met[travelled] = True
-        new = [place for place in places.new if met[place]]
-        fresh = [places.sites[place] for place in new]
-        self._queues |= _queues_of(fresh)
-        places.number[new] = self._sites.numbers(fresh)
+        met = used_numbers([travelled], len(places.number))[places.new]
+        fresh = list(compress(places.fresh, met.tolist()))
+        places.number[places.new[met]] = self._sites.add(fresh, places.fingerprint[met])
+        lacked = used_numbers([places.lacked[travelled]], len(places.queues))
+        self._queues.update(compress(places.queues, lacked.tolist()))
         self._end.extend(len(self._site) + cut[1:])
         self._site.extend(places.number[travelled])
 
@@ -290,16 +281,29 @@ _NONE = -1
 
 
 class _Sites:
-    """Distinct sites among hops, their numbers (``ABSENT``: new), and the indices of the new ones."""
+    """The number of each site that is ``used`` (``ABSENT``: new), and which of the new ``queues`` it has
+    (``_NONE``: a known one, or none); of the new sites the indices, the sites themselves and fingerprints.
+    """
 
-    def __init__(self, sites: list[HopSite], known: KeyTable[HopSite]) -> None:
-        self.sites = sites
-        self.number = known.find(sites)
-        self.new: list[int] = np.flatnonzero(self.number == ABSENT).tolist()
-
-
-def _queues_of(sites: Iterable[HopSite]) -> set[QueueRef]:
-    return {ref for site in sites if (ref := queue_of(site)) is not None}
+    def __init__(
+        self,
+        sites: tuple[HopSite, ...],
+        used: NDArray[np.int32],
+        known: KeyTable[HopSite],
+        queues: set[tuple[str, str, int]],
+    ) -> None:
+        self.number = known.find([sites[number] for number in used.tolist()])
+        self.new = np.flatnonzero(self.number == ABSENT)
+        self.fresh = [sites[number] for number in used[self.new].tolist()]
+        self.fingerprint = known.fingerprints(sites)[used[self.new]]
+        self.queues: dict[tuple[str, str, int], int] = {}
+        self.lacked = np.full(len(used), _NONE, np.int32)
+        for place, (switch, _, port, queue) in zip(self.new.tolist(), self.fresh, strict=True):
+            if switch is not None and port is not None:
+                # As ``queue_of``, in a plain tuple: a ``QueueRef`` takes several times as long to make.
+                ref = switch, port, UNKNOWN_QUEUE if queue is None else queue
+                if ref not in queues:
+                    self.lacked[place] = self.queues.setdefault(ref, len(self.queues))
 
 
 def path_fingerprints(hop_offset: NDArray[np.int64], site: NDArray[np.uint64]) -> NDArray[np.uint64]:

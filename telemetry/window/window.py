@@ -6,7 +6,6 @@ Time is the reports' own; no clock is read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +65,6 @@ _THIN_BACK = 0.25
 _SWEPT_SHARE = 0.25  # of the reports, that leave between two searches for unused paths
 _MOST_NS = np.iinfo(np.int32).max
 _LAST_NS = int(np.iinfo(np.int64).max)  # of any date, and of any span's end
-_MOST_REMEMBERED = 262_144
 
 
 class Window:
@@ -123,12 +121,6 @@ class Window:
     def set_topology(self, topology: Topology | None) -> None:
         """Declares or withdraws the topology; stored reports stay."""
         self._topology = topology
-
-        @lru_cache(_MOST_REMEMBERED)
-        def misplaced_here(site: HopSite) -> tuple[str, str] | None:
-            return None if topology is None else misplaced(site, topology)
-
-        self._misplaced = misplaced_here
         self._all_placed: tuple[HopSite, ...] = ()
 
     def add(self, batch: ReportBatch) -> AddResult:
@@ -206,7 +198,7 @@ class Window:
             return rows
         if batch.sites is self._all_placed:
             return rows
-        wrong = {number: why for number, site in enumerate(batch.sites) if (why := self._misplaced(site))}
+        wrong = misplaced(batch.sites, self._topology)
         if not wrong:
             self._all_placed = batch.sites
             return rows

@@ -52,3 +52,16 @@ def test_a_table_that_fills_takes_the_paths_it_would_one_by_one(seed: int) -> No
         numbers = table.numbers(fingerprints, used, offset, site).tolist()
         assert numbers == [expected.number(path) for path in paths]
     assert list(table.paths()) == expected.paths
+
+
+def test_a_site_that_a_batch_names_twice_is_one() -> None:
+    a, b = HopSite("a", "in", "out", 0), HopSite("b", "in", "out", 0)
+    table = KnownPaths(10, 10)
+    for used, hops in (((a, b, a), [0, 1, 1, 2]), ((b, a), [1, 0, 0, 1])):
+        offset, site = np.array([0, 2, 4]), np.array(hops, np.int32)
+        fingerprints = path_fingerprints(offset, table.site_fingerprints(used)[site])
+        assert table.numbers(fingerprints, used, offset, site).tolist() == [0, 1]
+    assert list(table.paths()) == [(a, b), (b, a)]
+    assert set(table.paths().number.tolist()) == {0, 1}
+    table.keep(np.array([1]))
+    assert list(table.paths()) == [(b, a)]
