@@ -176,7 +176,8 @@ class SwitchAdapter(Protocol):
         """Makes a staged change, under the platform's dead-man timer where it has one.
 
         Does nothing if it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the switch
-        runs values that are neither from this change nor from before it.
+        runs values that are neither from this change nor from before it; ``BusyError`` where somebody else is
+        configuring the switch, such as under a lock: a retry may help.
         """
 
     def verify(self, change: StagedChange) -> Reading:
@@ -189,7 +190,8 @@ class SwitchAdapter(Protocol):
         """Restores each queue to what it ran before the change, and reads that back.
 
         Does nothing where that runs already. Raises ``ConcurrentEditError``, and sets nothing, where somebody
-        else has set these queues since, and ``ReadBackError`` where the old values do not take.
+        else has set these queues since, ``BusyError`` as ``apply``, and ``ReadBackError`` where the old
+        values do not take. Only the first ends the undo: the others are tried again.
         """
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from switches.base import Capabilities, Reading, StagedChange, SwitchAdapter
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, SwitchError
+from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, SwitchError
 from twin.watermark import Watermark
 
 
@@ -96,10 +96,11 @@ class ByRoleAdapter:
         for role, part in reversed(list(self._of(change))):
             try:
                 self._roles[role].rollback(part)
-            except ConcurrentEditError as error:
-                foreign = foreign or error
             except SwitchError as error:
-                failed = failed or error
+                if isinstance(error, ConcurrentEditError) and not isinstance(error, BusyError):
+                    foreign = foreign or error
+                else:
+                    failed = failed or error
         if (worst := failed or foreign) is not None:
             raise worst
 

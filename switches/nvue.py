@@ -19,8 +19,8 @@ from switches.adapter import DeviceAdapter, Waiting, check_apply_allowed, check_
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device, options_of
 from switches.errors import (
+    BusyError,
     CapabilityError,
-    ConcurrentEditError,
     InventoryError,
     RefusedError,
     UnreachableError,
@@ -76,8 +76,8 @@ class NvueSession:
     def apply(self, path: str, patch: Mapping[str, Any]) -> None:
         """Patches the path in a new revision, null removes, and applies it.
 
-        Raises ``RefusedError`` with the switch's words where it is invalid, ``ConcurrentEditError`` where it
-        conflicts, ``UnreachableError`` where it takes too long.
+        Raises ``RefusedError`` with the switch's words where it is invalid, ``BusyError`` where it conflicts,
+        ``UnreachableError`` where it takes too long.
         """
         made = self._document(self._http.call("POST", "/revision"))
         revision = next(iter(made), "")
@@ -141,16 +141,14 @@ class NvueSession:
     def _unreadable(self, said: str) -> RefusedError:
         return unreadable(self._device.where, said, "NVUE answers with a JSON object")
 
-    def _failed(
-        self, revision: str, state: str, shown: Mapping[str, Any]
-    ) -> RefusedError | ConcurrentEditError:
+    def _failed(self, revision: str, state: str, shown: Mapping[str, Any]) -> RefusedError | BusyError:
         issues = _issues(shown)
         text = self._http.shown("; ".join(message for _, message in issues))
         said = f"revision {revision} is {state!r}: {text or 'no reason given'}"
         if "conflict" in state or any("conflict" in code for code, _ in issues):
             rule = "only one client changes the configuration at a time"
             remedy = "find out who did; what runs now is the start of the next recommendation"
-            return ConcurrentEditError(self._device.where, said, rule, remedy)
+            return BusyError(self._device.where, said, rule, remedy)
         rule = "the switch accepts the revision"
         return RefusedError(self._device.where, said, rule, "correct what it names; it was not applied")
 

@@ -23,8 +23,8 @@ from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below,
 from switches.device import Device, options_of
 from switches.errors import (
     AccessError,
+    BusyError,
     CapabilityError,
-    ConcurrentEditError,
     InventoryError,
     RefusedError,
     unreadable,
@@ -286,7 +286,7 @@ class EosAdapter(WredLineAdapter):
             received = f"configuration session {sessions.waiting} waits for its confirmation"
             rule = "one commit at a time is under a timer"
             remedy = "confirm or abort it, or wait for its timer"
-            raise ConcurrentEditError(self._device.where, received, rule, remedy)
+            raise BusyError(self._device.where, received, rule, remedy)
         name = self._free(change, sessions)
         commands = [f"configure session {name}"]
         for path, line in lines:

@@ -24,7 +24,7 @@ from switches.adapter import Waiting, own_name, own_prefix
 from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, unreadable
+from switches.errors import BusyError, CapabilityError, InventoryError, unreadable
 from switches.junos.cos import (
     ANY,
     MAPS,
@@ -374,7 +374,7 @@ class CommitConfirmed:
             received = f"a commit that waits to be confirmed ({log or 'without a comment'})"
             rule = "the next commit of any user confirms it"
             remedy = "let the one who made it confirm or undo it"
-            raise ConcurrentEditError(self._device.where, received, rule, remedy)
+            raise BusyError(self._device.where, received, rule, remedy)
 
     def commit(self, session: NetconfSession, change_id: str) -> bool:
         session.call(

@@ -14,7 +14,7 @@ from redis.retry import Retry
 
 from switches.device import Device
 from switches.errors import (
-    ConcurrentEditError,
+    BusyError,
     InventoryError,
     RefusedError,
     UnreachableError,
@@ -100,8 +100,8 @@ def fields_of(client: Any, keys: Iterable[str], field: str) -> list[str | None]:
 def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
     """The switch's databases, connected until the block ends.
 
-    Raises ``UnreachableError``, ``AccessError``, ``RefusedError``, and ``ConcurrentEditError`` where a
-    watched row changed before a transaction.
+    Raises ``UnreachableError``, ``AccessError``, ``RefusedError``, and ``BusyError`` where a watched
+    row changed before a transaction.
     """
     common = arguments(device)
     with (
@@ -123,7 +123,7 @@ def switch_errors(device: Device) -> Iterator[None]:
             remedy = "ask what it runs: the change may have been made"
             raise UnreachableError(device.where, received, "a switch answers in time", remedy) from error
         rule = "a row changed while it was being set"
-        raise ConcurrentEditError(device.where, None, rule, "try again, or find out who set it") from error
+        raise BusyError(device.where, None, rule, "try again, or find out who set it") from error
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise no_access(
             device.where, _said(device, error)

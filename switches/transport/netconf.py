@@ -28,7 +28,7 @@ from paramiko.hostkeys import InvalidHostKey
 from switches.device import Device
 from switches.errors import (
     AccessError,
-    ConcurrentEditError,
+    BusyError,
     InventoryError,
     RefusedError,
     SwitchError,
@@ -164,7 +164,7 @@ class NetconfSession:
     def locked(self) -> Iterator[None]:
         """Locks the candidate, which equals the running configuration; uncommitted edits are discarded after.
 
-        Raises ``ConcurrentEditError`` naming the holder: another session, uncommitted edits, or a waiting
+        Raises ``BusyError`` naming the holder: another session, uncommitted edits, or a waiting
         confirmed commit.
         """
         self.call(f'<lock xmlns="{BASE}"><target><candidate/></target></lock>')
@@ -265,7 +265,7 @@ class NetconfSession:
             by = f" (session {holder[1]})" if holder and holder[1] != "0" else ""
             rule = "one change is made at a time, from a configuration without uncommitted edits"
             remedy = "let the other one end, or discard what it left on the switch"
-            return ConcurrentEditError(where, f"{said}{by} to {what}", rule, remedy)
+            return BusyError(where, f"{said}{by} to {what}", rule, remedy)
         rule = "the switch takes the change"
         return RefusedError(where, f"{said} to {what}", rule, "check the switch and its version")
 

@@ -14,7 +14,7 @@ from switches.base import StagedChange
 from switches.by_role import ByRoleAdapter
 from switches.cli.eos import EosAdapter
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
 from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
@@ -98,6 +98,24 @@ def test_a_part_that_somebody_else_has_set_stays_and_the_others_go_back(
     adapter.confirm(change)
     foreign = line_of(Watermark(700_000, 900_000, 0.9))
     switch.set_by_hand(3, foreign, switch.effective("Ethernet3/1"))
+    with pytest.raises(ConcurrentEditError, match="leaf-up-400G"):
+        adapter.rollback(change)
+    assert switch.line(3, switch.effective("Ethernet3/1")) == foreign
+    assert switch.effective("Ethernet1/1") == f"qos profile {PROFILE}"
+
+
+def test_a_part_that_others_keep_from_being_undone_is_tried_again_beside_one_they_have_set(
+    switch: EosSwitch, adapter: ByRoleAdapter
+) -> None:
+    change = staged(adapter)
+    adapter.apply(change)
+    adapter.confirm(change)
+    foreign = line_of(Watermark(700_000, 900_000, 0.9))
+    switch.set_by_hand(3, foreign, switch.effective("Ethernet3/1"))
+    switch.waiting, switch.checkpoint = "ops", deepcopy(switch.running)
+    with pytest.raises(BusyError, match="session ops waits"):
+        adapter.rollback(change)
+    switch.waiting = None
     with pytest.raises(ConcurrentEditError, match="leaf-up-400G"):
         adapter.rollback(change)
     assert switch.line(3, switch.effective("Ethernet3/1")) == foreign

@@ -15,9 +15,9 @@ import pytest
 from switches.adapter import own_name
 from switches.base import SwitchAdapter
 from switches.device import UnitProfile
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
 from tests.contract.rigs.junos import BUFFER_BYTES, CONFIGURATION, JunosRig
-from tests.counterparts.switches.netconf_server import RpcError
+from tests.counterparts.switches.netconf_server import Pending, RpcError
 from twin.watermark import Watermark
 
 NEW = Watermark(500_000, 2_000_000, 0.05)
@@ -181,11 +181,27 @@ def test_a_commit_of_somebody_else_that_waits_is_not_confirmed(rig: JunosRig) ->
     adapter = rig.adapter()
     change = adapter.stage(NEW, "r1-a")
     adapter.apply(change)
-    with pytest.raises(ConcurrentEditError, match=r"waits to be confirmed \(ecntwin r1-a\)"):
+    with pytest.raises(BusyError, match=r"waits to be confirmed \(ecntwin r1-a\)"):
         adapter.stage(Watermark(600_000, 3_000_000, 0.1), "r2-a")
     rig.server.history[0] = ("by hand", True)
     adapter.confirm(change)
     assert rig.server.store.pending is not None
+
+
+def test_while_a_commit_of_somebody_else_waits_an_undo_is_tried_again(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    store = rig.server.store
+    rig.server.history.insert(0, ("by hand", True))
+    store.pending = Pending(deepcopy(store.running), None, 0)
+    with pytest.raises(BusyError, match=r"waits to be confirmed \(by hand\)"):
+        adapter.rollback(change)
+    assert adapter.read().watermark == NEW
+    rig.server.expire()
+    adapter.rollback(change)
+    assert adapter.read().watermark == rig.first
 
 
 def test_a_lock_that_is_refused_in_words_alone_is_somebody_elses(rig: JunosRig) -> None:
@@ -194,7 +210,7 @@ def test_a_lock_that_is_refused_in_words_alone_is_somebody_elses(rig: JunosRig) 
     said = "configuration database locked by: ops terminal pts/0"
     rig.server.store.faults.refusing["lock"] = RpcError("operation-failed", said)
     try:
-        with pytest.raises(ConcurrentEditError, match=said):
+        with pytest.raises(BusyError, match=said):
             adapter.apply(change)
     finally:
         rig.server.store.faults.refusing.clear()

@@ -14,8 +14,8 @@ from switches.base import QueueWatermark
 from switches.device import Device, Secret, UnitProfile
 from switches.errors import (
     AccessError,
+    BusyError,
     CapabilityError,
-    ConcurrentEditError,
     InventoryError,
     ReadBackError,
     RefusedError,
@@ -142,7 +142,7 @@ def test_what_is_no_curve_names_the_traffic_class(
         ("invalid", "config_invalid", "Config invalid at qos: no such profile\n", RefusedError),
         ("ays_fail", "client_timeout", "Timeout while waiting for client response", RefusedError),
         ("ays", "warning", "current applied config differs", RefusedError),
-        ("invalid", "conflict", "changed in revision 7", ConcurrentEditError),
+        ("invalid", "conflict", "changed in revision 7", BusyError),
     ],
 )
 def test_a_revision_that_fails_says_why_in_its_own_words(

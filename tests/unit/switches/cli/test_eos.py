@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from switches.cli.eos import EosAdapter
 from switches.device import Secret, UnitProfile
 from switches.errors import (
     AccessError,
+    BusyError,
     CapabilityError,
     ConcurrentEditError,
     InventoryError,
@@ -204,11 +206,28 @@ def test_somebody_elses_timer_is_left_to_run(switch: EosSwitch, adapter: Switche
     other = here.stage(FIRST, "r2-b")
     here.apply(here.stage(OTHER, "theirs"))
     switch.set_by_hand(3, line_of(FIRST))
-    with pytest.raises(ConcurrentEditError, match="session ecntwin-theirs waits"):
+    with pytest.raises(BusyError, match="session ecntwin-theirs waits"):
         here.apply(change)
     here.confirm(other)
     here.rollback(other)
     assert switch.waiting == "ecntwin-theirs"
+
+
+def test_an_undo_that_somebody_elses_timer_keeps_off_is_tried_again(
+    switch: EosSwitch, adapter: Switches
+) -> None:
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    here.confirm(change)
+    switch.waiting, switch.checkpoint = "ops", deepcopy(switch.running)
+    switch.sessions["ops"] = "committed" if switch.modern else "pendingCommitTimer"
+    with pytest.raises(BusyError, match="session ops waits"):
+        here.rollback(change)
+    assert switch.line(3) == line_of(NEW)
+    switch.expire()
+    here.rollback(change)
+    assert switch.line(3) == line_of(FIRST)
 
 
 def test_an_undo_within_the_timer_keeps_what_others_set_meanwhile(

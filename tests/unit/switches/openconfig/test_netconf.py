@@ -12,7 +12,7 @@ import pytest
 
 from switches.adapter import Waiting
 from switches.device import Device, Secret, UnitProfile
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
+from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.openconfig.netconf import NetconfAdapter
 from tests.counterparts.switches.netconf_server import Element
 from tests.counterparts.switches.openconfig_documents import PORTS, factory
@@ -167,7 +167,7 @@ def test_a_switch_that_knows_no_names_takes_a_change_back_with_the_session(
     bound.server.await_sessions(0)
     assert bound.adapter().read().watermark == OLD
     adapter.apply(change)
-    with pytest.raises(ConcurrentEditError):
+    with pytest.raises(BusyError):
         bound.adapter().confirm(change)
     adapter.confirm(change)
     bound.adapter().confirm(change)  # nothing waits
@@ -175,6 +175,24 @@ def test_a_switch_that_knows_no_names_takes_a_change_back_with_the_session(
     assert bound.adapter().read().watermark == NEW
     adapter.rollback(change)
     assert bound.adapter().read().watermark == OLD
+
+
+@pytest.mark.parametrize("theirs", [{"holder": 99}, {"dirty": True}], ids=["locked", "uncommitted edits"])
+def test_while_somebody_configures_the_switch_an_undo_is_tried_again(
+    switch: Switch, theirs: dict[str, Any]
+) -> None:
+    """Nobody has set these queues since: giving up would leave them with the change."""
+    adapter, store = switch.adapter(), switch.server.store
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    vars(store).update(theirs)
+    with pytest.raises(BusyError):
+        adapter.rollback(change)
+    assert adapter.read().watermark == NEW
+    store.holder, store.dirty = None, False
+    adapter.rollback(change)
+    assert adapter.read().watermark == OLD
 
 
 def test_a_switch_without_confirmed_commits_is_not_written_to(switches: dict[str, Switch]) -> None:

@@ -13,6 +13,7 @@ from switches.by_role import ByRoleAdapter
 from switches.device import Device, Secret, Tls
 from switches.errors import (
     AccessError,
+    BusyError,
     CapabilityError,
     ConcurrentEditError,
     InventoryError,
@@ -322,10 +323,32 @@ def test_an_edit_between_looking_and_setting_stops_the_change(
         return looked(*arguments)
 
     monkeypatch.setattr(under_test, "read_hardware", interrupted)
-    with pytest.raises(ConcurrentEditError, match="changed while it was being set"):
+    with pytest.raises(BusyError, match="changed while it was being set"):
         leaf.apply(change)
     rows = switch.config_db()
     assert {rows[f"QUEUE|{port}|3"]["wred_profile"] for port in PORTS} == {"AZURE_LOSSLESS"}
+
+
+def test_an_edit_of_the_same_rows_while_it_is_undone_does_not_end_the_undo(
+    switch: SonicSwitch, adapter: MakeAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another field of a queue's row: the watermark is still ours to take back."""
+    leaf = adapter()
+    change = made(leaf, NEW)
+    looked = under_test.read_config
+
+    def interrupted(*arguments: Any) -> Any:
+        found = looked(*arguments)
+        switch.set_config({"QUEUE|Ethernet4|3": {"scheduler": "scheduler.1"}})
+        monkeypatch.undo()
+        return found
+
+    monkeypatch.setattr(under_test, "read_config", interrupted)
+    with pytest.raises(BusyError, match="changed while it was being set"):
+        leaf.rollback(change)
+    assert set(switch.hardware().values()) == {NEW}
+    leaf.rollback(change)
+    assert set(switch.hardware().values()) == {OLD}
 
 
 def test_a_profile_removed_since_is_written_again_to_undo(switch: SonicSwitch, adapter: MakeAdapter) -> None:
