@@ -267,17 +267,17 @@ class NvueAdapter(DeviceAdapter):
     def rollback(self, change: StagedChange) -> None:
         self._session.wait_until_quiet()
         now = self.read()
-        if not (change.changes and self._configured(change)):
-            if change.undone_in(now):
-                return
-            check_undo_allowed(change, now, self._device.where)
-        classes = {
-            name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
-            for name, values in self._before(change).items()
-        }
-        self._session.apply(self._path, classes)
-        self._check_undone(change)
-        if self._save:
+        ours = change.changes and self._configured(change)
+        if ours or not change.undone_in(now):
+            if not ours:
+                check_undo_allowed(change, now, self._device.where)
+            classes = {
+                name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
+                for name, values in self._before(change).items()
+            }
+            self._session.apply(self._path, classes)
+            self._check_undone(change)
+        if self._save:  # also where an earlier try was cut off before it did
             self._session.save()
 
     def close(self) -> None:

@@ -233,6 +233,20 @@ def test_saving_is_the_operators_choice(switch: NvueSwitch, adapter: Switches) -
     assert switch.saved == 2
 
 
+def test_an_undo_cut_off_before_it_was_saved_is_saved_by_the_next_try(
+    switch: NvueSwitch, adapter: Switches
+) -> None:
+    """The next start of the switch would bring back what was undone."""
+    here = adapter(options={"save": True})
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    here.confirm(change)
+    adapter().rollback(change)  # as far as a process came that died before it saved
+    assert (switch.saved, switch.table["3"]["min-threshold"]) == (1, FIRST.kmin_bytes)
+    here.rollback(change)
+    assert switch.saved == 2
+
+
 def test_403_is_the_default_password_mostly(credentials: dict[str, Secret]) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(403, json={"title": "Forbidden"}))
     device = Device(name="leaf1", platform="nvue", address="leaf1", **credentials)
