@@ -42,7 +42,8 @@ from switches.transport.quoted import quoted
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 _SSH_PORT = 830  # RFC 6242
 _SOMEBODY_ELSE = frozenset({"lock-denied", "in-use", "resource-denied"})
-_NOT_PENDING = frozenset({"invalid-value", "operation-failed"})
+_FAILED = "operation-failed"
+_NOT_PENDING = frozenset({"invalid-value", _FAILED})
 
 
 class NetconfOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,12 +206,26 @@ class NetconfSession:
         self.call(f'<commit xmlns="{BASE}">{inside}</commit>')
 
     def confirm(self, persist_id: str) -> bool:
-        """Confirms a commit of any session; False where none of that name waits."""
-        return self._ended(f'<commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></commit>')
+        """Confirms a commit of any session; False where none of that name waits.
+
+        Raises ``BusyError`` where it failed and one may wait: netconfd calls either ``operation-failed``.
+        """
+        operation = f'<commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></commit>'
+        errors = self._unless_none_waits(operation)
+        if _FAILED in _tags(errors):
+            try:
+                with self.locked():  # denied while a commit waits, or edits that it could not take are left
+                    pass
+            except BusyError as error:
+                said = f"{self._said('; '.join(map(_message, errors)))} to commit"
+                rule = "a commit that waits is confirmed from a configuration without uncommitted edits"
+                remedy = "let others end, or discard what they left on the switch"
+                raise BusyError(self._device.where, said, rule, remedy) from error
+        return not errors
 
     def cancel(self, persist_id: str) -> bool:
         """Cancels a confirmed commit of any session; False where none of that name waits."""
-        return self._ended(
+        return not self._unless_none_waits(
             f'<cancel-commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></cancel-commit>'
         )
 
@@ -221,11 +236,12 @@ class NetconfSession:
             raise self._refused(_name(operation), errors)
         return reply
 
-    def _ended(self, operation: str) -> bool:
+    def _unless_none_waits(self, operation: str) -> list[RPCError]:
+        """The errors of an operation on a waiting commit, which may say that none waits; raises others."""
         _, errors = self._asked(operation)
         if errors and not _tags(errors) <= _NOT_PENDING:
             raise self._refused(_name(operation), errors)
-        return not errors
+        return errors
 
     def _asked(self, operation: str) -> tuple[ElementTree.Element, list[RPCError]]:
         """The reply, and its errors without warnings."""

@@ -195,6 +195,25 @@ def test_while_somebody_configures_the_switch_an_undo_is_tried_again(
     assert adapter.read().watermark == OLD
 
 
+def test_a_confirmation_that_fails_is_not_taken_for_one_that_was_not_needed(switch: Switch) -> None:
+    """It commits the candidate as it is, with what others have left in it; the switch's timer goes on."""
+    adapter = switch.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    store = switch.server.store
+    bound = store.candidate.find(".//{*}queue/{*}config/{*}queue-management-profile")
+    assert bound is not None
+    bound.text, store.dirty = "NOWHERE", True
+    with pytest.raises(BusyError, match=r"NOWHERE.* to commit"):
+        adapter.confirm(change)
+    assert store.pending is not None
+    store.candidate, store.dirty = deepcopy(store.running), False
+    adapter.confirm(change)
+    switch.server.expire()
+    assert adapter.read().watermark == NEW
+    adapter.confirm(change)  # nothing waits
+
+
 def test_a_switch_without_confirmed_commits_is_not_written_to(switches: dict[str, Switch]) -> None:
     adapter = switches["none"].adapter()
     assert adapter.read().watermark == OLD
