@@ -107,6 +107,19 @@ class Tables:
         if delete or replace or update:
             self._session.set(delete=delete, replace=replace, update=update)
 
+    def wait_for_turn(self, config: Config) -> None:
+        """Replaces a field of the device's by what it is: done once every Set before it is.
+
+        The server ends no patch with its call, and waits 600 s for it (``ApplyPatchDb`` of
+        ``sonic_service_client/dbus_client.go``, read at 00e8eef).
+        """
+        for binding in config.bindings:
+            # Preferably none that such a patch may have changed meanwhile.
+            for field, value in sorted(config.queues[binding.key].items(), key=lambda one: one[0] == FIELD):
+                path = self._path(_QUEUES, binding.key.removeprefix(PREFIX), field)
+                self._session.set(replace=[(path, value)])
+                return
+
     def remove(self, profiles: list[str]) -> None:
         self._session.set(delete=[self._path(_PROFILES, name) for name in profiles])
 
@@ -217,6 +230,10 @@ class SonicGnmiAdapter(SonicBase):
     def rollback(self, change: StagedChange) -> None:
         plan, config = recorded(change, Plan, self._device.where), self._tables.config()
         asked = self._asked(config)
+        if change.changes and change.undone_in(asked):
+            self._tables.wait_for_turn(config)  # a Set whose answer never came may be on its way
+            config = self._tables.config()
+            asked = self._asked(config)
         if not change.undone_in(asked):
             check_undo_allowed(change, asked, self._device.where)
             check_rows(plan, config, self._device.where)

@@ -19,6 +19,7 @@ import grpc
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
 Steps = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     Subscriptions are STREAM and SAMPLE, of intervals no shorter than ``least_interval_s``; with ``streams``
     False it refuses any. ``subscribed`` counts them, and ``cut`` ends those that are open. ``now_ns`` is the
-    switch's clock.
+    switch's clock. Sets are done one after the other while it is ``working``, also those whose caller has
+    left; ``taken`` counts them as they come.
     """
 
     def __init__(
@@ -87,6 +89,10 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         self.asked: list[Asked] = []
         self._credentials = credentials
         self._lock = threading.Lock()
+        self._setting = threading.Lock()
+        self.taken = threading.Semaphore(0)
+        self.working = threading.Event()
+        self.working.set()
         self._answering = threading.Event()
         self._answering.set()
         self._losing = False
@@ -112,6 +118,7 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     def close(self) -> None:
         self._answering.set()
+        self.working.set()
         self.cut()
         self._server.stop(None).wait()
 
@@ -160,7 +167,8 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     def Set(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self._admit(context)
-        with self._lock, _refusing(context):
+        self.taken.release()
+        with self._setting, self._turn(), _refusing(context):
             deletes = [_steps(request.prefix, path) for path in request.delete]
             replaces = [(_steps(request.prefix, one.path), _json(one.val)) for one in request.replace]
             updates = [(_steps(request.prefix, one.path), _json(one.val)) for one in request.update]
@@ -183,6 +191,12 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         if self._losing:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         return gnmi_pb2.SetResponse(timestamp=1)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        assert self.working.wait(_PATIENCE_S)
+        with self._lock:
+            yield
 
     def Subscribe(self, requests: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self._admit(context)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from switches.errors import (
     InventoryError,
     ReadBackError,
     RefusedError,
+    UnreachableError,
 )
 from switches.registry import AdapterRegistry
 from switches.sonic.gnmi_adapter import SonicGnmiAdapter
@@ -29,6 +32,7 @@ OLD = Watermark(400_000, 1_600_000, 0.2)
 NEW = Watermark(50_000, 200_000, 0.05)
 PORTS = ("Ethernet0", "Ethernet4")
 CONFIG = "sonic-db:/CONFIG_DB/localhost"
+PATIENCE_S = 60.0
 ROW = {
     "ecn": "ecn_all",
     **{f"wred_{colour}_enable": "true" for colour in ("green", "yellow", "red")},
@@ -342,6 +346,34 @@ def test_a_row_edited_by_hand_is_left_alone(make: Make, sonic: Started) -> None:
     sonic.switch.set_config({"WRED_PROFILE|AZURE_LOSSLESS": {"yellow_max_threshold": "777777"}})
     with pytest.raises(ConcurrentEditError, match="with other values"):
         make().apply(change)
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["bound", "unbound"])
+def test_a_patch_that_outlives_its_call_is_undone_too(bound: bool, make: Make, sonic: Started) -> None:
+    """The switch goes on with it when its time is over here: CONFIG_DB shows it only later."""
+    if not bound:
+        rows = qos_config(PORTS, OLD)
+        for port in PORTS:
+            del rows[f"QUEUE|{port}|3"]["wred_profile"]
+        sonic.switch.reset(rows)
+    before, hasty, server = sonic.switch.config_db(), make(), sonic.server
+    change = hasty.stage(NEW, "r1-a")
+    server.taken = threading.Semaphore(0)
+    server.working.clear()
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            applying = threads.submit(hasty.apply, change)
+            assert server.taken.acquire(timeout=PATIENCE_S)
+            hasty.close()  # as where its time is over
+            with pytest.raises(UnreachableError):
+                applying.result(PATIENCE_S)
+            undoing = threads.submit(make().rollback, change)
+            assert server.taken.acquire(timeout=PATIENCE_S), "the undo does not wait for its turn"
+        finally:
+            server.working.set()
+        undoing.result(PATIENCE_S)
+    assert sonic.switch.config_db() == before
+    assert sonic.switch.hardware((3,)) == {(port, 3): OLD if bound else None for port in PORTS}
 
 
 def test_a_configuration_that_does_not_fit_the_models_is_refused_whole(make: Make, sonic: Started) -> None:
