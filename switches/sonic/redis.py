@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Annotated, Any
@@ -105,10 +106,66 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
     """
     common = arguments(device)
     with (
-        closing(Databases(lambda number: redis.Redis(db=number, **common), options)) as databases,
+        closing(Databases(lambda number: _client(db=number, **common), options)) as databases,
         switch_errors(device),
     ):
         yield databases
+
+
+def _client(**arguments: Any) -> redis.Redis:
+    """A client whose answers end in time."""
+    client = redis.Redis(**arguments)
+    pool = client.connection_pool
+    usual: Any = pool.connection_class
+
+    class InTime(usual):  # type: ignore[misc] # over TCP, TLS or a socket of the machine's
+        def _connect(self) -> _InTime:
+            return _InTime(super()._connect(), self.socket_timeout)
+
+    pool.connection_class = InTime
+    return client
+
+
+class _InTime:
+    """A socket whose answer ends ``within_s`` after what was asked: redis-py's own timeout begins anew with
+    each part of an answer.
+    """
+
+    def __init__(self, connected: Any, within_s: float) -> None:
+        self._socket = connected
+        self._within_s = within_s
+        self._timeout_s: float | None = within_s
+        self._until_s = time.monotonic() + within_s
+
+    def sendall(self, data: bytes) -> None:
+        self._socket.settimeout(self._timeout_s)
+        self._until_s = time.monotonic() + self._within_s
+        self._socket.sendall(data)
+
+    def recv(self, size: int) -> bytes:
+        self._check()
+        received: bytes = self._socket.recv(size)
+        return received
+
+    def recv_into(self, buffer: Any) -> int:
+        self._check()
+        size: int = self._socket.recv_into(buffer)
+        return size
+
+    def settimeout(self, timeout_s: float | None) -> None:
+        self._timeout_s = timeout_s
+        self._socket.settimeout(timeout_s)
+
+    def _check(self) -> None:
+        if not self._timeout_s:
+            return  # it does not wait
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer's time is over")
+        self._socket.settimeout(min(left_s, self._timeout_s))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
 
 
 @contextmanager

@@ -407,6 +407,16 @@ def test_what_is_no_redis_is_refused(adapter: MakeAdapter, answer: bytes) -> Non
         adapter(port=port).read()
 
 
+@pytest.mark.parametrize("beginning", [b"$100000\r\n", b"*100000\r\n:1"])
+def test_an_answer_that_never_ends_is_none(adapter: MakeAdapter, beginning: bytes) -> None:
+    """Part after part comes in time, and a thread would be held for as long as they do."""
+    with (
+        dripping(beginning, every_s=0.02, byte=b"1") as port,
+        pytest.raises(UnreachableError, match="no answer to the commands within"),
+    ):
+        adapter(port=port, timeout_s=0.3).read()
+
+
 def test_a_certificate_file_that_is_not_there_is_named(adapter: MakeAdapter, tmp_path: Any) -> None:
     with pytest.raises(InventoryError, match=r"absent\.pem: No such file"):
         adapter(tls=Tls(enabled=True, ca_file=tmp_path / "absent.pem")).read()
