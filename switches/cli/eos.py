@@ -191,14 +191,13 @@ class EosAdapter(WredLineAdapter):
 
     def rollback(self, change: StagedChange) -> None:
         sessions = self._ours(change, self._session.sessions())
-        now = self.read()
-        if sessions.waiting is not None and not change.explains(now):
+        if sessions.waiting is not None and not self._explained(change):
             # Aborting the session, like its timer, would restore the whole configuration over what others
             # have set.
             self._session.run([f"configure session {sessions.waiting} commit"])
         else:
             self._discard(change)
-        lines = self._undoing(change, self._found())
+        lines = self._undoing(change, self._found_since())
         if lines:
             self._commit(change, lines, "commit")
             self._check_undone(change)
@@ -207,6 +206,13 @@ class EosAdapter(WredLineAdapter):
 
     def close(self) -> None:
         self._session.close()
+
+    def _explained(self, change: StagedChange) -> bool:
+        """Whether the queues run values of the change and of before it alone."""
+        try:
+            return change.explains(self.read())
+        except CapabilityError:
+            return False
 
     def _found(self) -> Found:
         running = sections(self._session.text(_SHOWN))

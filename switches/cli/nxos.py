@@ -155,7 +155,7 @@ class NxosAdapter(WredLineAdapter):
         self._end(change)
 
     def rollback(self, change: StagedChange) -> None:
-        lines = self._undoing(change, self._found())
+        lines = self._undoing(change, self._found_since())
         if lines:
             # The checkpoint is not used: it would also revert what others have configured since.
             self._write(lines)

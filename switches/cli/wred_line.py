@@ -21,7 +21,7 @@ from switches.adapter import (
 from switches.base import QueueWatermark, Reading, StagedChange
 from switches.cli.policies import Line, Policies, Section
 from switches.device import Device
-from switches.errors import CapabilityError
+from switches.errors import CapabilityError, ConcurrentEditError
 from switches.transport.http import needs_password
 from switches.units import DeviceWatermark, WatermarkUnits, from_device, named_unit_bytes, to_device
 from twin.watermark import Watermark
@@ -81,6 +81,10 @@ class Spot:
     @property
     def running(self) -> QueueWatermark:
         return QueueWatermark(self.place, self.queue, self.watermark)
+
+
+class _UnknownLineError(CapabilityError):
+    """A queue's line is there, and gives no watermark that can be read."""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -215,6 +219,12 @@ class WredLineAdapter(DeviceAdapter):
         found = [line for line in lines if line.startswith(self._grammar.starts)]
         if not found:
             return Spot(path, place, queue, None, None)
+        try:
+            return self._read_in(path, place, queue, found)
+        except CapabilityError as error:
+            raise _UnknownLineError(error.where, error.received, error.rule, error.remedy) from error
+
+    def _read_in(self, path: tuple[str, ...], place: str, queue: int, found: list[str]) -> Spot:
         where = f"{self._device.where} {place} queue {queue}"
         match = self._grammar.line.fullmatch(found[0])
         if len(found) > 1 or match is None:
@@ -271,6 +281,18 @@ class WredLineAdapter(DeviceAdapter):
             else replace(one, path=was[one.place, one.queue], policy=record.bound.get(one.place))
             for one in found.spots
         ]
+
+    def _found_since(self) -> Found:
+        """As ``_found``, after a change was staged: a line that cannot be read was set by somebody else.
+
+        Raises ``ConcurrentEditError`` for one.
+        """
+        try:
+            return self._found()
+        except _UnknownLineError as error:
+            rule = "an undo takes back its own change only, and leaves what others have set"
+            remedy = "set the old line by hand, if that is wanted"
+            raise ConcurrentEditError(error.where, error.received, rule, remedy) from error
 
     def _undoing(self, change: StagedChange, found: Found) -> list[Line]:
         """The lines that restore what each queue ran; raises ``ConcurrentEditError`` if others set it since.

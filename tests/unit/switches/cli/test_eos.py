@@ -20,6 +20,7 @@ from switches.errors import (
     InventoryError,
     ReadBackError,
     RefusedError,
+    SwitchError,
     UnreachableError,
 )
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
@@ -241,6 +242,25 @@ def test_an_undo_within_the_timer_keeps_what_others_set_meanwhile(
         here.rollback(change)
     switch.expire()  # nothing waits any more: their values stay
     assert switch.line(3) == line_of(OTHER)
+
+
+def test_an_undo_within_the_timer_keeps_also_what_it_cannot_read(
+    switch: EosSwitch, adapter: Switches
+) -> None:
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    theirs = (
+        "random-detect ecn minimum-threshold 1 milliseconds maximum-threshold 2 milliseconds"
+        " max-mark-probability 5 weight 0"
+    )
+    switch.set_by_hand(3, theirs)
+    with suppress(SwitchError):
+        here.rollback(change)
+    switch.expire()
+    assert switch.line(3) == theirs
+    with pytest.raises(ConcurrentEditError, match="milliseconds"):
+        here.rollback(change)  # it is left alone, and not tried again for ever
 
 
 def test_a_change_that_did_not_take_is_committed_anew(switch: EosSwitch, adapter: Switches) -> None:

@@ -199,7 +199,7 @@ def test_somebody_elses_line_in_an_unreadable_form_stops_the_undo(
     change = here.stage(NEW, "r1-a")
     here.apply(change)
     switch.set_by_hand(3, "random-detect threshold burst-optimized ecn")
-    with pytest.raises(CapabilityError, match="burst-optimized"):
+    with pytest.raises(ConcurrentEditError, match="burst-optimized"):
         here.rollback(change)
     switch.set_by_hand(3, None)
     with pytest.raises(ConcurrentEditError):
