@@ -7,7 +7,9 @@ leave it behind. So the end moves by the number of reports, not by the largest t
 - a wider step, up to a window's length, once ``confirm_reports`` reports lie at or beyond it (fewer when
   there are few reports in all); until then they are kept, and count when the end reaches them;
 - anything further away is rejected, but remembered as a rival timeline. When more reports support it than the
-  newest periods of this one hold, not outvoted by later reports of this one, the window restarts there.
+  newest periods of this one hold, not outvoted by later reports of this one, the window restarts there. They
+  must also be as dense as those here, or go on for two windows beyond the end, or be more than all that are
+  here: one sender's body may hold tens of thousands, while the others' are still under way.
 
 The end depends only on which reports were seen, not on their order (after the first few dozen).
 """
@@ -27,6 +29,7 @@ from telemetry.settings import WindowSettings
 _SETTLED_REPORTS = 64
 _VOTES_LIMIT = 5_000
 _LATE_WINDOWS = 10
+_GOES_ON_WINDOWS = 2
 
 
 class Verdict(IntEnum):
@@ -39,11 +42,15 @@ class Verdict(IntEnum):
 
 @dataclass(slots=True)
 class _Rival:
-    """Another timeline: the periods its reports span, and how many support it."""
+    """Another timeline: the periods its reports span, and how many support it; its first period since it has
+    been seen, and its reports by period, of the newest.
+    """
 
     low: int
     high: int
     votes: int
+    since: int
+    counts: dict[int, int]
 
 
 class Timeline:
@@ -87,11 +94,24 @@ class Timeline:
         newest = sorted(self._counts)[-2:]
         rule = min(max(self._settings.confirm_reports, *(self._counts[p] for p in newest)), _VOTES_LIMIT)
         self._outvote(int(np.count_nonzero(verdicts == Verdict.KEEP)))
-        if rival.votes < rule:
+        if rival.votes < rule or not self._outweighed_by(rival):
             return verdicts, False
         self._counts, self._total, self.end, self._rival = {}, 0, None, None
         high = self._reach(unique, counts, rival.low, rival.high)
         return self._verdicts(periods, rival.low, high), True
+
+    def _outweighed_by(self, rival: _Rival) -> bool:
+        """Whether the rival is more than some senders among all: where its fullest period has as many reports
+        as a usual one here, where it goes on, or where it outnumbers all reports here.
+        """
+        here, counts = sum(self._counts.values()), rival.counts
+        # A period's worth of reports may lie in two.
+        fullest = max(count + counts.get(period + 1, 0) for period, count in counts.items())
+        assert self.end is not None
+        goes_on = rival.since > self.end and (
+            rival.high - rival.since >= _GOES_ON_WINDOWS * self._settings.n_periods
+        )
+        return fullest * len(self._counts) >= here or goes_on or rival.votes > here
 
     def _reach(self, unique: NDArray[np.int64], counts: NDArray[np.int64], low: int, high: int) -> int:
         """The last period accepted on a timeline that begins with these reports: a window's length beyond its
@@ -148,14 +168,21 @@ class Timeline:
 
     def _updated_rival(self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int) -> _Rival:
         low, high, votes = self._biggest_cluster(unique, counts, first)
+        inside = (unique >= low) & (unique <= high)
+        here = dict(zip(unique[inside].tolist(), counts[inside].tolist(), strict=True))
         rival, reach = self._rival, self._settings.n_periods
         if rival is not None and low <= rival.high + reach and high >= rival.low - reach:
-            rival = _Rival(min(low, rival.low), max(high, rival.high), rival.votes + votes)
+            for period, count in rival.counts.items():
+                here[period] = here.get(period, 0) + count
+            low, high = min(low, rival.low), max(high, rival.high)
+            rival = _Rival(low, high, rival.votes + votes, min(low, rival.since), here)
         elif rival is not None and self.end is not None and low > rival.high > self.end:
             # The same rival further on: with few reports a minute, its gaps may exceed a window.
-            rival = _Rival(low, high, rival.votes + votes)
+            rival = _Rival(low, high, rival.votes + votes, rival.since, here)
         elif rival is None or votes > rival.votes:
-            rival = _Rival(low, high, votes)
+            rival = _Rival(low, high, votes, low, here)
+        oldest = rival.high - reach + 1
+        rival.counts = {period: count for period, count in rival.counts.items() if period >= oldest}
         self._rival = rival
         return rival
 

@@ -1,0 +1,55 @@
+"""Whose clock the window believes, where senders post bodies of tens of thousands of reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from telemetry.settings import WindowSettings
+from telemetry.window.timeline import Timeline, Verdict
+
+PART = 2_000
+NOW = 1_767_225_600  # the period of a second
+HOUR = 3_600
+
+
+def rejected(timeline: Timeline, second: int, reports: int) -> int:
+    """Adds a body of that second in parts, as a window takes it."""
+    refused = 0
+    for _ in range(reports // PART):
+        periods = np.full(PART, second)
+        verdicts, _ = timeline.judge(periods)
+        timeline.record(periods[verdicts == Verdict.KEEP])
+        refused += int(np.count_nonzero(verdicts == Verdict.FAR))
+    return refused
+
+
+@pytest.mark.parametrize("wrong_by", [HOUR, -HOUR])
+def test_one_sender_of_ten_does_not_take_the_window_away_by_one_large_body(wrong_by: int) -> None:
+    timeline = Timeline(WindowSettings())
+    refused = dict.fromkeys(range(10), 0)
+    for second in range(NOW, NOW + 15):
+        for sender in refused:
+            wrong = wrong_by if sender == 9 else 0
+            refused[sender] += rejected(timeline, second + wrong, 20_000)
+    assert refused == dict.fromkeys(range(9), 0) | {9: 15 * 20_000}
+    assert timeline.end == NOW + 14
+
+
+def test_a_step_of_all_clocks_is_followed_within_a_second() -> None:
+    timeline = Timeline(WindowSettings())
+    for second in range(NOW, NOW + 15):
+        assert rejected(timeline, second, 20_000) == 0
+    assert rejected(timeline, NOW + HOUR, 20_000) < 20_000
+    assert timeline.end == NOW + HOUR
+
+
+@pytest.mark.parametrize("apart", [1, 60])
+def test_thin_traffic_after_dense_is_followed_once_it_goes_on(apart: int) -> None:
+    timeline = Timeline(WindowSettings())
+    for second in range(NOW, NOW + 15):
+        rejected(timeline, second, 20_000)
+    seconds = [NOW + HOUR + number * apart for number in range(30)]
+    refused = [rejected(timeline, second, 2_000) for second in seconds]
+    assert 0 in refused
+    assert timeline.end == seconds[-1]
