@@ -107,17 +107,26 @@ class Forwarder:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.aclose()
 
-    async def offer(self, batch: ReportBatch, *, wait: bool = False) -> None:
-        """Queues a batch; one that does not fit raises ``BusyError``, or waits with ``wait``."""
+    async def offer(self, batch: ReportBatch, *, wait: bool = False, beyond: bool = False) -> None:
+        """Queues a batch; one that does not fit raises ``BusyError``, waits (``wait``), or is queued all the
+        same (``beyond``).
+        """
         size = held_bytes(batch)
         async with self._changed:
             if wait:
-                await self._changed.wait_for(lambda: self._budget.fits(size, own=self._bodies_bytes))
-            self._budget.hold(size, own=self._bodies_bytes)
-            self._waiting_bytes += size
-            self._waiting_reports += len(batch)
-            self._waiting.append((batch, size))
-            self._changed.notify_all()
+                try:
+                    await self._changed.wait_for(lambda: self._budget.fits(size, own=self._bodies_bytes))
+                except asyncio.CancelledError:  # at the end: these reports were accepted, too
+                    self._queue(batch, size, beyond=True)
+                    raise
+            self._queue(batch, size, beyond=beyond)
+
+    def _queue(self, batch: ReportBatch, size: int, *, beyond: bool) -> None:
+        self._budget.hold(size, own=self._bodies_bytes, beyond=beyond)
+        self._waiting_bytes += size
+        self._waiting_reports += len(batch)
+        self._waiting.append((batch, size))
+        self._changed.notify_all()
 
     @property
     def _bodies_bytes(self) -> int:

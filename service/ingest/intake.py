@@ -57,9 +57,9 @@ class ByteBudget:
         """Whether ``size`` more bytes fit for a holder that already has ``own`` of those held."""
         return self.held_bytes <= own or self.held_bytes + size <= self._limit_bytes
 
-    def hold(self, size: int, *, own: int = 0) -> None:
-        """Holds ``size`` more bytes; raises ``BusyError`` where they do not fit."""
-        if not self.fits(size, own=own):
+    def hold(self, size: int, *, own: int = 0, beyond: bool = False) -> None:
+        """Holds ``size`` more bytes; raises ``BusyError`` where they do not fit, unless ``beyond``."""
+        if not beyond and not self.fits(size, own=own):
             raise self._busy(size)
         if self.held_bytes == 0:
             self._drain.began(self._clock_s())

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -290,6 +290,9 @@ class Postcards:
     def due(self, now_ns: int) -> ReportBatch:
         return self._released(lambda: self._merger.due(now_ns))
 
+    def flush(self) -> ReportBatch:
+        return self._released(lambda: self._merger.flush())
+
     def whole(self, reports: P4Reports, received_ns: NDArray[np.int64]) -> ReportBatch:
         """Merges all postcards of a capture by when its payloads were received; returns the paths."""
         merger = PostcardMerger(hold_ns=self._hold_ns, topology=self._declared)
@@ -380,7 +383,8 @@ class BinaryReports:
             reports = self._read(payloads, received_ns, sources)
             if self._postcards is None or not len(payloads):
                 return _decoded(reports, reports.delivered() if reports.dropped.any() else reports.batch)
-            return _decoded(reports, self._postcards.merged(reports, int(np.max(received_ns))))
+            batch = self._postcards.merged(reports, int(np.max(received_ns)))
+            return replace(_decoded(reports, batch), accepted_before=True)
 
     def decode_capture(
         self, payloads: Sequence[bytes], received_ns: NDArray[np.int64], sources: Sequence[str]
@@ -396,7 +400,15 @@ class BinaryReports:
         if self._postcards is None:
             return Decoded(ReportBatch.empty(), ())
         with self._decoding:
-            return Decoded(self._postcards.due(now_ns), ())
+            batch = self._postcards.due(now_ns)
+        return Decoded(batch, (), aside=-len(batch), accepted_before=True)
+
+    def flush(self) -> ReportBatch:
+        """The paths of all postcards that still wait."""
+        if self._postcards is None:
+            return ReportBatch.empty()
+        with self._decoding:
+            return self._postcards.flush()
 
     def _read(
         self, payloads: Sequence[bytes], received_ns: int | NDArray[np.int64], sources: Sequence[str] | None
@@ -454,7 +466,7 @@ class PostcardFlusher:
             self._task = asyncio.create_task(self._run(self._every_s), name="postcards")
 
     async def stop(self) -> None:
-        """Stops flushing; postcards still held are lost."""
+        """Stops flushing; what is held stays where it is."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

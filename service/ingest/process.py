@@ -43,7 +43,7 @@ class IngestProcess:
         budget = ByteBudget(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
         self.intake = Intake(budget, max_body_bytes=server.max_body_bytes)
         reporting = reporting_of(settings, inventory_of(settings))
-        binary = BinaryReports(telemetry.int_, reporting, metrics=self.metrics.binary)
+        binary = self._binary = BinaryReports(telemetry.int_, reporting, metrics=self.metrics.binary)
         self._postcards = PostcardFlusher(
             binary, self, every_s=telemetry.int_.merge_postcards_s, wall_ns=time.time_ns
         )
@@ -72,14 +72,18 @@ class IngestProcess:
         if self._udp is not None:
             await self._udp.stop()
         await self._postcards.stop()
+        held = await asyncio.to_thread(self._binary.flush)
+        if len(held):
+            await self.forwarder.offer(held, beyond=True)
         await self.forwarder.stop(self._settings.server.shutdown_grace_s)
         await asyncio.to_thread(self._decoding.close)
 
     async def ingest(self, decode: ReportDecoder, *, body: bytes | None = None) -> IngestDocument:
         """Queues the reports that ``decode`` returns; a ``ReportSink``.
 
-        A body that does not fit raises ``BusyError``, with nothing queued. Datagrams wait until they fit: UDP
-        has a queue of its own, which counts what it drops.
+        A body that does not fit raises ``BusyError``, with nothing queued, unless some of the reports were
+        accepted before. Datagrams wait until they fit: UDP has a queue of its own, which counts what it
+        drops.
         """
         try:
             decoded = await self._decoding.run(decode, body)
@@ -87,7 +91,9 @@ class IngestProcess:
             self.metrics.bodies.inc()
             raise
         if len(decoded.batch):
-            await self.forwarder.offer(decoded.batch, wait=body is None)
+            await self.forwarder.offer(
+                decoded.batch, wait=body is None, beyond=body is not None and decoded.accepted_before
+            )
         self.metrics.decoded.inc(len(decoded.batch) + decoded.aside)
         self.metrics.malformed.inc(len(decoded.errors))
         return IngestDocument.of(

@@ -105,11 +105,13 @@ def _gunzip(body: bytes, limit: int, what: str) -> bytes:
 class Decoded:
     """The valid reports of a body, and the rejected ones by position. ``aside`` counts further valid reports:
     of dropped packets, and postcards waiting to be merged (negative where more leave the queue than enter).
+    ``accepted_before``: some of the batch are paths whose postcards came, and were accepted, with others.
     """
 
     batch: ReportBatch
     errors: tuple[ReportProblem, ...]
     aside: int = 0
+    accepted_before: bool = False
 
 
 _LONGEST = 40

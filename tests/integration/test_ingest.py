@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
@@ -237,6 +238,51 @@ async def test_datagrams_wait_for_room_and_then_go_on() -> None:
         service.go.set()
         await second
     assert sum(map(len, service.taken)) == 6
+
+
+POSTCARDS = {"int": {"merge_postcards_s": 1, "default_units": {"occupancy": "bytes"}}}
+
+
+async def test_datagrams_that_wait_for_room_at_the_end_are_passed_on() -> None:
+    service = Answering()
+    async with taking(httpx.MockTransport(service), settings=manual(server={"max_pending_bytes": 1})) as here:
+        decoding = here.process.formats.decoder("", None, json.dumps(traffic(3)).encode())
+        await here.process.ingest(decoding)
+        second = asyncio.create_task(here.process.forwarder.offer(decoding().batch, wait=True))
+        await service.asked.wait()
+        assert not second.done()
+        second.cancel()
+        await asyncio.wait({second})
+        service.go.set()
+    assert sum(map(len, service.taken)) == 6
+
+
+async def test_postcards_that_still_wait_at_the_end_are_passed_on() -> None:
+    service = Answering()
+    service.go.set()
+    async with taking(httpx.MockTransport(service), settings=manual(telemetry=POSTCARDS)) as here:
+        answer = await here.client.post(
+            "/v1/telemetry/int", content=datagram(1), headers={"Content-Type": "application/octet-stream"}
+        )
+        assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
+    assert sum(map(len, service.taken)) == 1
+    assert here.metric("ecntwin_ingest_reports_decoded_total") == 1
+
+
+async def test_paths_of_postcards_accepted_before_are_not_lost_with_a_body_for_which_there_is_no_room() -> (
+    None
+):
+    service = Answering()
+    settings = manual(server={"max_pending_bytes": 1}, telemetry=POSTCARDS)
+    async with taking(httpx.MockTransport(service), settings=settings) as here:
+        await here.process.ingest(here.process.formats.decoder("", None, json.dumps(traffic(3)).encode()))
+        reports = here.process._binary
+        assert reports.decode([datagram(1)], 0).aside == 1
+        # Two seconds later that one is due.
+        await here.process.ingest(partial(reports.decode, [datagram(2)], 2_000_000_000), body=b"another")
+        service.go.set()
+    assert sum(map(len, service.taken)) == 3 + 2
+    assert here.metric("ecntwin_ingest_pending_bytes") == 0
 
 
 async def test_what_waits_at_the_end_is_told_where_it_cannot_be_passed_on(

@@ -261,6 +261,7 @@ def test_postcards_wait_for_each_other_and_become_a_path() -> None:
     assert (len(first.batch), first.aside, made.reports.pending) == (0, 4, 4)
     due = made.reports.due(1_050_000_000)
     assert due.batch.hop_count.tolist() == [2, 2]
+    assert (due.aside, due.accepted_before) == (-2, True)
     assert made.reports.pending == 0
     assert made.metric("ecntwin_int_postcards_total", outcome="merged") == 4
 

@@ -23,7 +23,7 @@ FLOW = FlowKey("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)
 def report(number: int) -> bytes:
     """A report of one hop, whose depth is ``number``."""
     told = Metadata(layer1=(1, 2), queue=(3, number), ingress_time=1_000, egress_time=2_000)
-    inner = packet(FLOW, b"", packet_bytes=1_048)
+    inner = packet(FLOW, b"", packet_bytes=1_048, identification=number % 65_536)
     return report_v2(told, flags=2, inner=inner, inner_type=InnerType.IPV4)
 
 
