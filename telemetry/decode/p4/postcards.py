@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import fingerprint_of, offsets
+from telemetry.columns import fingerprint_of, mixed, offsets
 from telemetry.decode.p4.assemble import NO_VALUE, NOT_ROCE, P4Reports
 from telemetry.errors import TelemetryError
 from telemetry.report import FlowKeys, HopSite, ReportBatch, joined
@@ -54,7 +54,6 @@ _LATE_FOR_HOLDS = 4
 _SLACK = 4096
 _MOST_PLACES = 1 << 17
 _SET_BACK_NS = 1_000_000_000
-_ROCE = np.int64(1) << 62
 _NO_MARK = np.empty(0, [("flow", np.int64), ("identity", np.int64), ("at_ns", np.int64)])
 
 
@@ -312,8 +311,8 @@ class PostcardMerger:
 
     A packet's path is released at least ``hold_ns`` after its first postcard and, as long as the merger is
     called, at most twice that. Beyond ``max_pending`` postcards the oldest packets' paths are released early.
-    A packet is identified by its flow and RoCEv2's queue pair and sequence number, else by TCP's sequence
-    number and IPv4's identification. Without any of these, the first postcards of each node about the flow
+    A packet is identified by its flow, RoCEv2's queue pair and sequence number or TCP's sequence number, and
+    IPv4's identification. Without any of these, the first postcards of each node about the flow
     within ``hold_ns`` are taken for one packet's, the second ones for another's.
 
     Hops are ordered by the packet's hop limit, which routers decrease; where that is missing, by
@@ -456,6 +455,10 @@ class PostcardMerger:
 
 def _identities_of(reports: P4Reports) -> NDArray[np.int64]:
     """A number per packet of a flow, ``NO_VALUE`` where it is unknown."""
-    pair, sequence = reports.queue_pair.astype(np.int64), reports.packet_sequence.astype(np.int64)
+    pair, sequence = reports.queue_pair.astype(np.uint64), reports.packet_sequence.astype(np.uint64)
     other = reports.packet_identity
-    return np.where(pair != NOT_ROCE, _ROCE | pair << 24 | sequence, np.where(other >= 0, other, NO_VALUE))
+    # All CNPs have sequence number 0, and a packet that is sent again has that of the first.
+    identification: NDArray[np.uint64] = np.maximum(other, 0).astype(np.uint64)
+    named = (pair << np.uint64(40)) | (sequence << np.uint64(16)) | identification
+    roce = (mixed(named) >> np.uint64(1)).astype(np.int64)
+    return np.where(reports.queue_pair != NOT_ROCE, roce, np.where(other >= 0, other, NO_VALUE))

@@ -37,8 +37,11 @@ def card(
     depth: int = 7,
     flags: int = 2,
     hops: int = 0,
+    identification: int | None = None,
 ) -> bytes:
     """A node's postcard about packet ``number`` of a flow."""
+    if identification is None:
+        identification = 0 if flow is UDP else number
     stack = int_headers([Metadata(node=90 + hop, queue=(3, 1)) for hop in range(hops)], original=4791)
     behind = (stack if hops else b"") + base_transport(5, number)
     inner = packet(
@@ -46,7 +49,7 @@ def card(
         behind,
         packet_bytes=1096,
         hop_limit=hop_limit,
-        identification=0 if flow is UDP else number,
+        identification=identification,
         tcp_sequence=number,
     )
     told = Metadata(layer1=ports, queue=(3, depth))
@@ -89,6 +92,13 @@ def test_packets_are_told_apart_by_their_numbers() -> None:
     for flow in (ROCE, TCP):
         batch = all_at_once(*[card(node, number, flow=flow) for number in (1, 2) for node in (1, 2)])
         assert nodes(batch) == [["1", "2"]] * 2
+
+
+def test_packets_of_one_sequence_number_are_told_apart_as_ip_tells_them_apart() -> None:
+    """CNPs all have number 0; a packet that is sent again has its old one."""
+    for number in (0, 9):
+        cards = [card(node, number, identification=sent) for sent in (7, 8, 9) for node in (1, 2)]
+        assert nodes(all_at_once(*cards)) == [["1", "2"]] * 3
 
 
 def test_packets_without_numbers_are_as_many_as_the_most_that_a_node_saw() -> None:
