@@ -14,6 +14,7 @@ MOST_SENDERS = 65_536
 _REORDERED_AT_MOST = 1024
 _FIRST_NUMBERS = 1024
 _LONGEST_GAP = 1 << 21  # a larger jump is a restarted or another sender
+_REMEMBERED = (1 << _REORDERED_AT_MOST) - 1
 _LONG_GAP = 65_536  # a larger jump to one of the first numbers is a restart, too
 
 
@@ -30,8 +31,8 @@ class Sender(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SequenceCounts:
-    """Datagrams of a sender: ``received``, ``lost`` (numbers never seen), ``late`` (seen after a later one,
-    and no longer lost), and ``restarts`` of its sequence.
+    """Datagrams of a sender: ``received`` (some maybe twice), ``lost`` (numbers never seen), ``late`` (first
+    seen after a later one, and no longer lost), and ``restarts`` of its sequence.
     """
 
     received: int = 0
@@ -56,18 +57,36 @@ class _Progress:
     lost: int = 0
     late: int = 0
     restarts: int = 0
+    missing: int = 0
+    """Bit n: the number n + 1 before ``due`` was not received; of the last ``_REORDERED_AT_MOST``."""
+
+    def skip(self, count: int) -> None:
+        """Passes over so many numbers from ``due`` on, which are lost unless they come late."""
+        count_held = min(count, _REORDERED_AT_MOST)
+        self.missing = (self.missing << count_held | (1 << count_held) - 1) & _REMEMBERED
+        self.lost += count
+
+    def arrive(self, count: int) -> None:
+        """So many numbers in a row were received."""
+        self.received += count
+        self.missing = self.missing << min(count, _REORDERED_AT_MOST) & _REMEMBERED
 
     def take(self, sequence: int, turn: int) -> None:
-        self.received += 1
         ahead = (sequence - self.due) % turn
         if ahead < min(turn // 2, _LONGEST_GAP) and not (ahead >= _LONG_GAP and sequence < _FIRST_NUMBERS):
-            self.lost += ahead
+            self.skip(ahead)
+            self.arrive(1)
             self.due = (sequence + 1) % turn
-        elif turn - ahead <= _REORDERED_AT_MOST:
-            self.late += 1
-            self.lost -= min(self.lost, 1)
+        elif (before := turn - ahead) <= _REORDERED_AT_MOST:
+            self.received += 1
+            late = self.missing >> before - 1 & 1  # else it was received before
+            self.missing ^= late << before - 1
+            self.late += late
+            self.lost -= late
         else:
+            self.received += 1
             self.restarts += 1
+            self.missing = 0
             self.due = (sequence + 1) % turn
 
     def counts(self) -> SequenceCounts:
@@ -128,8 +147,14 @@ class SequenceGaps:
             before = (first - progress.due) % of
             anew_first = before >= _LONG_GAP and first < _FIRST_NUMBERS
             if ordered and before < min(of // 2, _LONGEST_GAP) and not anew_first:  # no late one, no restart
-                progress.received += end - begin
-                progress.lost += before + skipped
+                progress.skip(before)
+                at = begin
+                gaps = begin + 1 + np.flatnonzero(ahead[begin + 1 : end]) if skipped else ahead[:0]
+                for gap, count in zip(gaps.tolist(), ahead[gaps].tolist(), strict=True):
+                    progress.arrive(gap - at)
+                    progress.skip(count)
+                    at = gap
+                progress.arrive(end - at)
                 progress.due = (last + 1) % of
                 rose.append(SequenceCounts(end - begin, before + skipped))
                 continue

@@ -30,8 +30,12 @@ def counts(*sequence: int, bits: int = BITS) -> SequenceCounts:
         ((TURN - 2, TURN - 1, 0, 1), SequenceCounts(4)),
         ((TURN - 2, 1), SequenceCounts(2, lost=2)),
         ((5, 7, 6), SequenceCounts(3, late=1)),
-        ((5, 6, 6), SequenceCounts(3, late=1)),
-        ((0, TURN - 1), SequenceCounts(2, late=1)),
+        ((5, 6, 6), SequenceCounts(3)),
+        ((0, TURN - 1), SequenceCounts(2)),
+        ((5, 9, 9, 6, 6, 5), SequenceCounts(6, lost=2, late=1)),
+        ((TURN - 1, 2, 2, 1, 1, 0), SequenceCounts(6, late=2)),
+        ((5, 5_000, 3_977, 3_977), SequenceCounts(4, lost=4_993, late=1)),
+        ((5, 7, 100_000, 0, 3, 2), SequenceCounts(6, lost=99_994, late=1, restarts=1)),
         ((100_000, 0, 1), SequenceCounts(3, restarts=1)),
         ((TURN - 100_000, 0, 1), SequenceCounts(3, restarts=1)),
         ((TURN - 100_000, 3, 4), SequenceCounts(3, restarts=1)),
@@ -51,6 +55,14 @@ def test_a_leap_is_no_gap_of_a_billion_datagrams() -> None:
     assert counts(5, 2**31, 6, bits=32) == SequenceCounts(3, restarts=2)
     assert counts(5, 5 + 2**21, bits=32) == SequenceCounts(2, lost=2**21 - 1)
     assert counts(5, 6 + 2**21, bits=32) == SequenceCounts(2, restarts=1)
+
+
+def test_datagrams_that_come_twice_do_not_hide_those_that_are_lost() -> None:
+    gaps, numbers = SequenceGaps(), np.repeat([5, 6, 12, 13, 14, 15, 16, 17, 18], 2)
+    for begin in range(0, len(numbers), 6):
+        some = numbers[begin : begin + 6]
+        gaps.note_all([ONE], some, np.array([len(some)]), [BITS])
+    assert gaps.counts()[ONE] == SequenceCounts(18, lost=5)
 
 
 def test_each_unit_of_each_device_counts_for_itself() -> None:
