@@ -199,7 +199,7 @@ def assembled(
         ts_ns=ts_ns,
         flow=flow,
         packet_bytes=rows["packet_bytes"],
-        sampling_rate=places.sampling_rate[last],
+        sampling_rate=_sampling_rates(rows, offset, places.sampling_rate[last], senders, names),
         hop_offset=offset,
         hop_site=places.site.astype(np.int32),
         queue_bytes=np.where(known, occupancy * places.unit_bytes[place], np.nan),
@@ -226,6 +226,26 @@ def assembled(
         problems=tuple(problems),
         untuned=places.untuned,
     )
+
+
+def _sampling_rates(
+    rows: dict[str, NDArray[Any]],
+    offset: NDArray[np.int64],
+    rates: NDArray[np.float64],
+    senders: Senders,
+    names: Names,
+) -> NDArray[np.float64]:
+    """The sampling rate of each report's sender. Its last hop has it in ``rates``, but that may be another
+    node: a sink without values of its own shows only those of the stack.
+    """
+    if not len(rates):
+        return rates
+    node = senders.node[np.searchsorted(senders.payload, rows["payload"])]
+    foreign = np.flatnonzero((node != NO_VALUE) & (node != rows["node"][offset[1:] - 1]))
+    if len(foreign):
+        nodes, number = np.unique(node[foreign], return_inverse=True)
+        rates[foreign] = np.array([names.sampling_rate(one) for one in nodes.tolist()])[number]
+    return rates
 
 
 def _too_many_places(first: int, count: int, most: int) -> ReportProblem:

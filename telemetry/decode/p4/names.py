@@ -402,6 +402,9 @@ class Names:
         self._new.append((_NO_NODE if node is None else node, self._units(node)))
         return HopSite(switch, ingress, egress, None if queue == NOTHING_8 else queue)
 
+    def sampling_rate(self, node: int) -> float:
+        return self._units(node).sampling_rate
+
     def _units(self, node: int | None) -> Units:
         units = self._devices.profile(node)
         if units is None:

@@ -457,6 +457,21 @@ def test_devices_of_several_units_in_one_batch() -> None:
     assert batch.sampling_rate.tolist() == [1.0, 0.25, 1.0]
 
 
+@pytest.mark.parametrize("together", [1, 20])
+def test_a_sink_that_is_on_no_hop_tells_how_many_packets_a_report_stands_for(together: int) -> None:
+    """Bytes of a flow are those reported, divided by the rate: that of the first hops' node is another."""
+    rates = {1: 0.5, 2: 0.25, 3: 1.0}
+    devices = Devices(profiles={node: UnitProfile(sampling_rate=rate) for node, rate in rates.items()})
+    stack = int_headers([Metadata(node=1, queue=(3, 1))], next_protocol=1, original=4791)
+    inner = packet(ROCE._replace(dport=5000), stack, packet_bytes=400)
+    through = report_v2(Metadata(), flags=2, inner=inner, inner_type=InnerType.IPV4)
+    payloads = [datagram_v2(node, 0, 0, [through]) for node in (2, 3, 1)] * together
+    reports = decoded(*payloads, devices=devices)
+    assert reports.batch.hop_count.tolist() == [1, 1, 1] * together
+    assert {site.switch for site in reports.batch.sites} == {"1"}
+    assert reports.batch.sampling_rate.tolist() == [0.25, 1.0, 0.5] * together
+
+
 def test_names_come_from_the_inventory() -> None:
     devices = Devices({NODE: "tor1"}, {NODE: {9: "Ethernet10"}}, default=UnitProfile())
     assert places(alone(PAYLOADS["A"], devices=devices)) == [("tor1", "Ethernet10", "17", 3)]
