@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from service.ingest.p4_reports import BinaryReports
+from service.ingest.p4_reports import DATAGRAMS_AT_ONCE, BinaryReports
 from service.ingest.threads import ReportDecoder
 from settings.errors import UnsupportedMediaError
 from telemetry.decode.body import Decoded, unpacked
@@ -24,7 +24,6 @@ from telemetry.report import ReportProblem, joined
 
 MOST_DATAGRAMS = 1_000_000
 MOST_PAYLOAD_BYTES = 64 << 20
-DATAGRAMS_AT_ONCE = 1_024
 
 
 def decode_body(
@@ -72,7 +71,7 @@ def decode_body(
             "check what was captured, and the port",
         )
     now_ns = wall_ns()
-    # Decoded in slices, as live datagrams wait meanwhile; postcards are merged over the whole capture.
+    # Postcards are merged over the whole capture.
     at_once = len(found) if reports.merges else DATAGRAMS_AT_ONCE
     parts = [
         _by_frame(reports, found[begin : begin + at_once], now_ns) for begin in range(0, len(found), at_once)

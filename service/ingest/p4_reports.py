@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,7 +28,7 @@ from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
 from telemetry.decode.p4.sequence import Sender, SequenceCounts, SequenceGaps
-from telemetry.report import ReportBatch, joined
+from telemetry.report import ReportBatch, ReportProblem, joined
 from telemetry.settings import NS_PER_S
 from telemetry.topology import Topology
 
@@ -37,6 +37,8 @@ MOST_UNTUNED = 256
 FORGOTTEN_AFTER_S = 600.0
 MOST_DROP_PLACES = 16_384
 """Ports, queues and reasons of drops counted apart; further ones of unknown switches share a label."""
+DATAGRAMS_AT_ONCE = 1_024
+"""Datagrams of a capture that are decoded at once: live ones wait meanwhile."""
 CAPTURE_SLICE = 8_192
 """Reports of a capture that are merged at once."""
 MOST_SENDERS = 4_096
@@ -293,15 +295,17 @@ class Postcards:
     def flush(self) -> ReportBatch:
         return self._released(lambda: self._merger.flush())
 
-    def whole(self, reports: P4Reports, received_ns: NDArray[np.int64]) -> ReportBatch:
-        """Merges all postcards of a capture by when its payloads were received; returns the paths."""
+    def whole(self, parts: Iterable[tuple[P4Reports, NDArray[np.int64]]]) -> ReportBatch:
+        """Merges all postcards of a capture, whose parts come in order of time: reports, and when each of
+        their payloads was received. Returns the paths.
+        """
         merger = PostcardMerger(hold_ns=self._hold_ns, topology=self._declared)
-        at_ns = received_ns[reports.batch.index]
-        order = np.argsort(at_ns, kind="stable")
         released = []
-        for begin in range(0, len(order), CAPTURE_SLICE):
-            rows = order[begin : begin + CAPTURE_SLICE]
-            released.append(merger.merged(reports.take(rows), int(at_ns[rows[-1]])))
+        for reports, received_ns in parts:
+            at_ns = received_ns[reports.batch.index]
+            for begin in range(0, len(at_ns), CAPTURE_SLICE):
+                rows = np.arange(begin, min(begin + CAPTURE_SLICE, len(at_ns)))
+                released.append(merger.merged(reports.take(rows), int(at_ns[rows[-1]])))
         released.append(merger.flush())
         self._count(PostcardCounts(), merger.counts)
         return joined([batch for batch in released if len(batch)])
@@ -392,9 +396,24 @@ class BinaryReports:
         """Like ``decode``, for payloads after which no others come, such as a capture's."""
         if self._postcards is None:
             return self.decode(payloads, received_ns, sources)
-        with self._decoding:
-            reports = self._read(payloads, received_ns, sources)
-        return _decoded(reports, self._postcards.whole(reports, received_ns))
+        problems: list[ReportProblem] = []
+        found: list[int] = []
+
+        def parts() -> Iterator[tuple[P4Reports, NDArray[np.int64]]]:
+            order = np.argsort(received_ns, kind="stable")
+            for begin in range(0, len(order), DATAGRAMS_AT_ONCE):
+                rows = order[begin : begin + DATAGRAMS_AT_ONCE]
+                places, at_ns = rows.tolist(), received_ns[rows]
+                with self._decoding:
+                    reports = self._read(
+                        [payloads[place] for place in places], at_ns, [sources[place] for place in places]
+                    )
+                problems.extend(_at(places[problem.index], problem) for problem in reports.problems)
+                found.append(len(reports))
+                yield reports, at_ns
+
+        batch = self._postcards.whole(parts())
+        return Decoded(batch, tuple(sorted(problems)), aside=sum(found) - len(batch))
 
     def due(self, now_ns: int) -> Decoded:
         if self._postcards is None:
@@ -441,6 +460,11 @@ class BinaryReports:
             if not known and at.switch not in self._inventoried:
                 queue = OTHERS
             self._metrics.drops.labels(self._metrics.label(at.switch or UNKNOWN), queue).inc(count)
+
+
+def _at(place: int, problem: ReportProblem) -> ReportProblem:
+    """The same problem of the datagram at ``place``."""
+    return ReportProblem(place, problem.detail.replace(f"datagram {problem.index}", f"datagram {place}", 1))
 
 
 def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from service.ingest import p4_reports
 from service.ingest.p4_reports import (
+    DATAGRAMS_AT_ONCE,
     FORGOTTEN_AFTER_S,
     MOST_DROP_PLACES,
     MOST_SENDERS,
@@ -21,6 +23,7 @@ from service.ingest.p4_reports import (
 )
 from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
 from settings.sections import IntSettings
+from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.encode.p4 import datagram_v2
@@ -274,6 +277,28 @@ def test_a_capture_of_postcards_is_merged_at_once_by_its_own_times() -> None:
     assert decoded.batch.hop_count.tolist() == [2] * 50
     assert (decoded.aside, made.reports.pending) == (50, 0)
     assert np.sort(decoded.batch.ts_ns).tolist() == (np.arange(50) * 1_000_000).tolist()
+
+
+def test_live_datagrams_wait_for_no_whole_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the parts of a capture the decoder is free, merged or not."""
+    made = Made(IntSettings(merge_postcards_s=0.01))
+    read, taken = made.reports._decoder.decode, []
+
+    def decode(payloads: Sequence[bytes], *others: Any) -> P4Reports:
+        taken.append(len(payloads))
+        assert made.reports._decoding.locked()
+        return read(payloads, *others)
+
+    monkeypatch.setattr(made.reports._decoder, "decode", decode)
+    payloads = [*postcards(*range(1_500)), b"\x90"]
+    times = np.append(np.repeat(np.arange(1_500)[::-1] * 1_000_000, 2), 3_000_000)
+    decoded = made.reports.decode_capture(payloads, times, ["192.0.2.1"] * len(payloads))
+    assert taken == [DATAGRAMS_AT_ONCE, DATAGRAMS_AT_ONCE, len(payloads) - 2 * DATAGRAMS_AT_ONCE]
+    assert decoded.batch.hop_count.tolist() == [2] * 1_500
+    assert np.sort(decoded.batch.ts_ns).tolist() == (np.arange(1_500) * 1_000_000).tolist()
+    assert decoded.aside == 1_500
+    ((index, detail),) = [(problem.index, problem.detail) for problem in decoded.errors]
+    assert (index, detail.partition(":")[0]) == (3_000, "datagram 3000 byte 0")
 
 
 def test_reports_stay_as_they_are_unless_merging_is_wanted() -> None:
