@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Query, Response
@@ -31,6 +32,12 @@ from service.tuning.advice import Given
 from service.tuning.entry import Entry
 from service.tuning.together import NOTHING
 from service.tuning.validity import Expected, etag_of
+from settings.errors import UnprocessableError
+
+AT_ONCE = 16
+"""Rounds in memory at once while they are listed: 3 MB each, and a thousand would be more than all else."""
+MOST_WITH_CANDIDATES = 100
+"""Rounds of one answer with their candidates, 0.4 MB each."""
 
 router = APIRouter(prefix="/v1", tags=["recommendations"])
 
@@ -56,34 +63,44 @@ async def get_advice(service: ServiceDep, caller: Reads) -> AdviserDocument:
 async def get_recommendations(
     service: ServiceDep,
     caller: Reads,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 10,
+    limit: Annotated[
+        int, Query(ge=1, le=1_000, description=f"At most so many; {MOST_WITH_CANDIDATES} with candidates.")
+    ] = 10,
     candidates: Annotated[bool, Query(description="Whether to list the candidates of each.")] = True,
     before: Annotated[str | None, Query(description="Only those older than the one with this id.")] = None,
     fields: Fields = None,
 ) -> Response:
     """The newest rounds first, without trajectories."""
-    service.validity.review()
-    found = await service.store.page(limit + 1, before=before)
-    total = await service.store.total()
-    following = json.dumps(found[limit - 1].id if len(found) > limit else None)
     wanted = fields_of(RecommendationDocument, fields)
-    # What blocks an approval may be read on the event loop only.
-    pending = {
-        entry.id: service.validity.document(entry, candidates=candidates, trajectories=False)
-        for entry in found[:limit]
-        if entry.status == "pending"
-    }
-
-    def written() -> bytes:
-        # Built one at a time too: a hundred with candidates are 25 MB.
+    candidates = candidates and (wanted is None or "candidates" in wanted)
+    if candidates and limit > MOST_WITH_CANDIDATES:
+        raise UnprocessableError(
+            "query parameter 'limit'",
+            str(limit),
+            f"rounds with their candidates are listed {MOST_WITH_CANDIDATES} at a time",
+            "ask for fewer and follow next, or add candidates=false",
+        )
+    service.validity.review()
+    page = await service.store.page(limit + 1, before=before)
+    total = await service.store.total()
+    listed, following = page[:limit], json.dumps(page[limit - 1] if len(page) > limit else None)
+    texts: list[str] = []
+    for begin in range(0, len(listed), AT_ONCE):
+        entries = await service.store.some(listed[begin : begin + AT_ONCE])
+        # What blocks an approval may be read on the event loop only.
+        pending = {
+            entry.id: service.validity.document(entry, candidates=candidates, trajectories=False)
+            for entry in entries
+            if entry.status == "pending"
+        }
         each = (
             pending.get(entry.id) or recommendation_document(entry, candidates=candidates, trajectories=False)
-            for entry in found[:limit]
+            for entry in entries
         )
-        lines = json_list(each, wanted)
-        return f'{{"total":{total},"recommendations":{lines},"next":{following}}}'.encode()
-
-    return Response(await made_in(service.answers, written), media_type="application/json")
+        texts.append(await made_in(service.answers, partial(json_list, each, wanted)))
+    lines = ",".join(text[1:-1] for text in texts if text != "[]")
+    answer = f'{{"total":{total},"recommendations":[{lines}],"next":{following}}}'
+    return Response(answer.encode(), media_type="application/json")
 
 
 Candidates = Annotated[bool, Query(description="Whether to add the candidates and trajectories.")]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -118,16 +119,17 @@ class SavedRounds:
         """Newest first; raises ``UnavailableError``."""
         return await self._database.read(lambda connection: _all_readable(rounds.newest(connection, limit)))
 
-    async def page(self, limit: int, held: Mapping[str, Entry], before: str | None) -> list[Entry]:
+    async def page(self, limit: int, held: Collection[str], before: str | None) -> list[str] | None:
         """As ``_page``, of the rounds ``held`` and all others saved; raises ``UnavailableError``."""
+        return await self._database.read(
+            lambda connection: _page({*held, *rounds.ids(connection)}, limit, before)
+        )
 
-        def read(connection: Connection) -> list[Entry]:
-            page = _page({*held, *rounds.ids(connection)}, limit, before)
-            older = _all_readable(rounds.some(connection, set(page) - held.keys()))
-            found = {**held, **{entry.id: entry for entry in older}}
-            return [found[one] for one in page if one in found]
-
-        return await self._database.read(read)
+    async def some(self, entry_ids: Collection[str]) -> list[Entry]:
+        """Those of these ids that can be read, in no order; raises ``UnavailableError``."""
+        rows = await self._database.read(lambda connection: rounds.some(connection, entry_ids))
+        # Some 20 ms each: other queries wait for the database's thread.
+        return await asyncio.to_thread(_all_readable, rows)
 
     async def one(self, entry_id: str) -> Entry | None:
         """The entry of that id; raises ``UnavailableError``."""
@@ -359,20 +361,35 @@ class RecommendationStore:
                 "ecntwin recommendations, or GET /v1/recommendations, lists them",
             ) from None
 
-    async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:
-        """The newest from memory and database, newest first; with ``before`` only those older than that id.
+    async def page(self, limit: int, *, before: str | None = None) -> list[str]:
+        """Ids of the newest in memory and database, newest first; with ``before`` only those older than that
+        one.
 
         In order of creation, by their numbers: whatever the wall clock said, and however long a repeated
         one has been in memory. Raises ``NotFoundError`` for an unknown id. Without the database only those
         in memory.
         """
-        if before is not None:
-            await self.fetch(before)
-        held = dict(self._entries)
+        held = tuple(self._entries)
         try:
-            return await self._saved.page(limit, held, before)
+            found = await self._saved.page(limit, held, before)
         except UnavailableError:
-            return [held[one] for one in _page(held, limit, before)]
+            found = _page(held, limit, before)
+            if found is None:
+                raise
+        if found is None and before is not None:
+            self.get(before)
+        return found or []
+
+    async def some(self, entry_ids: Sequence[str]) -> list[Entry]:
+        """Those of these ids that are there and can be read, in this order; each is some MB in memory.
+
+        Raises ``UnavailableError`` where one is not in memory and the database is unavailable.
+        """
+        found = {one: entry for one in entry_ids if (entry := self.find(one)) is not None}
+        older = [one for one in entry_ids if one not in found]
+        if older:
+            found |= {entry.id: entry for entry in await self._saved.some(older)}
+        return [found[one] for one in entry_ids if one in found]
 
     async def fetch(self, entry_id: str) -> Entry:
         """The entry of that id from memory or database; raises ``NotFoundError``, and ``UnavailableError``
@@ -479,8 +496,12 @@ def _number(entry_id: str) -> int:
     return int(number) if number.isdigit() else 0
 
 
-def _page(ids: Iterable[str], limit: int, before: str | None) -> list[str]:
-    """The newest of these ids, newest first; with ``before`` only those older than that one."""
+def _page(ids: Collection[str], limit: int, before: str | None) -> list[str] | None:
+    """The newest of these ids, newest first; with ``before`` only those older than that one, None where it is
+    not among them.
+    """
+    if before is not None and before not in ids:
+        return None
     newest = sorted(ids, key=_place, reverse=True)
     return [one for one in newest if before is None or _place(one) < _place(before)][:limit]
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
+from api.routes.recommendations import AT_ONCE, MOST_WITH_CANDIDATES
+from store import rounds
+from store.rounds import RoundRow
 from switches.base import Capabilities, Reading, StagedChange
 from switches.dryrun import DryRunAdapter
 from switches.errors import ReadBackError
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
 from tests.integration.service import SMALL, Running, Wanted, manual, running, traffic
+from tests.unit.service.tuning.rounds import changing
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.search.test_co_tuning import HERE as CO_TUNED
 
@@ -132,6 +138,38 @@ async def test_a_round_is_kept_and_found_again(here: Running) -> None:
     assert listed == {"total": 1, "recommendations": [found | {"trajectories": None}], "next": None}
     short = (await here.client.get("/v1/recommendations?candidates=false")).json()
     assert short["recommendations"] == [found | {"candidates": [], "trajectories": None}]
+
+
+async def test_many_rounds_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def some(connection: Connection, row_ids: Collection[str]) -> list[RoundRow]:
+        asked.append(len(row_ids))
+        return read(connection, row_ids)
+
+    read = rounds.some
+    monkeypatch.setattr(rounds, "some", some)
+    storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
+    async with running(Wanted(manual(tuning={"enabled": False, "keep": 1}, storage=storage))) as here:
+        made = []
+        for _ in range(40):
+            made.append(here.service.store.add(changing(), 1.0, changed="load doubled").id)
+            await here.service.recorder.flush()
+        listed = await here.get("/v1/recommendations", limit=39, candidates=False)
+        assert [one["id"] for one in listed["recommendations"]] == made[:0:-1]
+        assert listed["next"] == made[1]
+        assert (sum(asked), max(asked)) == (38, AT_ONCE)
+
+
+async def test_rounds_with_candidates_are_listed_in_smaller_pages(here: Running) -> None:
+    await here.post("/v1/tune")
+    refused = await here.get("/v1/recommendations", 422, limit=MOST_WITH_CANDIDATES + 1)
+    assert (refused["where"], refused["received"]) == ("query parameter 'limit'", "101")
+    for without in ({"candidates": False}, {"fields": "id"}):
+        found = await here.get("/v1/recommendations", limit=1_000, **without)
+        assert len(found["recommendations"]) == 1
+    found = await here.get("/v1/recommendations", limit=MOST_WITH_CANDIDATES, fields="candidates")
+    assert found["recommendations"][0]["candidates"]
 
 
 async def test_the_same_window_gives_the_same_answer(here: Running) -> None:
