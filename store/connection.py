@@ -246,6 +246,15 @@ def may_pass(error: Exception, place: Place) -> bool:
     return isinstance(error, DBAPIError) and not code.startswith(_STAYS) and not refused
 
 
+def out_of_time(error: Exception) -> bool:
+    """Whether a query was ended as it took longer than ``ANSWER_WITHIN_S``."""
+    cause = getattr(error, "orig", None)
+    return (
+        getattr(cause, "sqlite_errorname", None) == "SQLITE_INTERRUPT"
+        or getattr(cause, "sqlstate", None) == "57014"  # PostgreSQL's query_canceled
+    )
+
+
 def said(error: Exception) -> str:
     """The driver's own words, without the statement that SQLAlchemy adds."""
     if isinstance(error, TakenError):

@@ -21,7 +21,17 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from settings.errors import SettingsError, UnavailableError
-from store.connection import GoneError, Lock, Session, TakenError, may_pass, place_of, said
+from store.connection import (
+    ANSWER_WITHIN_S,
+    GoneError,
+    Lock,
+    Session,
+    TakenError,
+    may_pass,
+    out_of_time,
+    place_of,
+    said,
+)
 from store.tables import pulse
 
 MOST_WAITING = 20_000
@@ -206,6 +216,13 @@ class Database:
         try:
             return self._reading.run(query)
         except _TROUBLE as error:
+            if out_of_time(error):
+                raise UnavailableError(
+                    f"database ({self.shown})",
+                    f"a query that took more than {ANSWER_WITHIN_S} s",
+                    "a query is ended by then, as others wait for it",
+                    "ask for a shorter span, or for less at once",
+                ) from error
             raise self._unavailable(said(error)) from error
 
     def _failed(self, error: Exception) -> UnavailableError:

@@ -17,7 +17,9 @@ from service.documents.history import (
     PastAlarmDocument,
     PastAlarmsDocument,
     QueueHistoryDocument,
+    ResidualDocument,
     ResidualsDocument,
+    RolloutGainDocument,
 )
 from settings.errors import UnprocessableError
 
@@ -84,18 +86,21 @@ async def get_forecast(
     return await service.forecasts.of_port(switch, port, horizon_s)
 
 
-@router.get("/history/residuals", summary="Errors of the twin over time")
+@router.get("/history/residuals", response_model=ResidualsDocument, summary="Errors of the twin over time")
 async def get_residual_history(
     service: ServiceDep,
     caller: Reads,
     since: Since = None,
     until: Until = None,
     limit: Limit = 1_000,
-) -> ResidualsDocument:
+) -> Response:
     """Predicted against measured queue, round by round, the newest first, by default of the last week."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
-    return await service.history_reader.residuals(
-        span, limit, held_beyond=service.settings.tuning.residual_limit
+    rows = await service.history_reader.residuals(span, limit)
+    held_beyond = service.settings.tuning.residual_limit
+    return await json_answer(
+        service.answers,
+        lambda: ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows]),
     )
 
 
@@ -109,19 +114,22 @@ async def get_advice_history(
     )
 
 
-@router.get("/history/gains", summary="Gains predicted and measured")
+@router.get("/history/gains", response_model=GainsDocument, summary="Gains predicted and measured")
 async def get_gain_history(
     service: ServiceDep,
     caller: Reads,
     since: Since = None,
     until: Until = None,
     limit: Limit = 1_000,
-) -> GainsDocument:
+) -> Response:
     """Gains predicted for rollouts and measured after them, the newest first, by default of the last
     quarter.
     """
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=QUARTER_S)
-    return await service.history_reader.gains(span, limit)
+    rows = await service.history_reader.gains(span, limit)
+    return await json_answer(
+        service.answers, lambda: GainsDocument(gains=[RolloutGainDocument.of(row) for row in rows])
+    )
 
 
 @router.get("/history/alarms", response_model=PastAlarmsDocument, summary="Alarms over time")

@@ -13,13 +13,10 @@ from service.documents.base import timestamp
 from service.documents.history import (
     AdviceDayDocument,
     AdviceDocument,
-    GainsDocument,
     MeasuredFiguresDocument,
     OutcomeDocument,
     PredictedDocument,
     PredictedFiguresDocument,
-    ResidualDocument,
-    ResidualsDocument,
     RolloutGainDocument,
 )
 from service.history.alarms import AlarmHistory
@@ -29,11 +26,14 @@ from settings.sections import Steps
 from store import alarm_rows, gain_rows, residual_rows
 from store.alarm_rows import AlarmRow
 from store.database import Database
+from store.gain_rows import GainRow
 from store.queue_rows import PortPoint, PortStep, begin_ns, deepest, seen, series
+from store.residual_rows import ResidualRow
 from telemetry.settings import NS_PER_S
 
 _FIGURES = PortStep._fields[2:]
-_MOST_STEPS = 10_000
+_MOST_STEPS = 60
+"""Compared before or after a rollout unless none are so long: of 32 000 ports they are 2 million rows."""
 MOST_POINTS = 500_000
 """Most ports × steps of one answer: about 300 MB while it is built."""
 
@@ -118,24 +118,22 @@ class HistoryReader:
 
         return await self.database.read(read)
 
-    async def residuals(self, span: Span, limit: int, *, held_beyond: float) -> ResidualsDocument:
-        """The newest of that span; beyond ``held_beyond`` nothing is pushed. Raises ``UnavailableError``."""
-        rows = await self.database.read(
+    async def residuals(self, span: Span, limit: int) -> list[ResidualRow]:
+        """The newest of that span. Raises ``UnavailableError``."""
+        return await self.database.read(
             lambda connection: residual_rows.listed(connection, **span.bounds, limit=limit)
         )
-        return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
     async def advice(self, span: Span) -> AdviceDocument:
         """By day, what the rounds of that span advised. Raises ``UnavailableError``."""
         rows = await self.database.read(lambda connection: residual_rows.by_day(connection, **span.bounds))
         return AdviceDocument(days=[AdviceDayDocument.of(row) for row in rows])
 
-    async def gains(self, span: Span, limit: int) -> GainsDocument:
-        """The gains of rollouts that began in that span, newest first. Raises ``UnavailableError``."""
-        rows = await self.database.read(
+    async def gains(self, span: Span, limit: int) -> list[GainRow]:
+        """Those of rollouts that began in that span, newest first. Raises ``UnavailableError``."""
+        return await self.database.read(
             lambda connection: gain_rows.listed(connection, **span.bounds, limit=limit)
         )
-        return GainsDocument(gains=[RolloutGainDocument.of(row) for row in rows])
 
     async def alarms(self, span: Span, limit: int) -> list[AlarmRow]:
         """The alarms of that span, the last raised first. Raises ``UnavailableError``."""
@@ -152,9 +150,7 @@ class HistoryReader:
         gain = None if row is None else RolloutGainDocument.of(row)
         if rollout is None or self.steps is None:
             return outcome_document(entry, rollout, None, None, None, gain)
-        times = times_of(rollout, span_s=span_s, window_s=self.window_s, now_ns=now_ns)
-        age_s = (now_ns - times.before[0]) / NS_PER_S
-        step_s = self.steps.chosen(span_s=span_s, age_s=age_s, most=_MOST_STEPS).step_s
+        steps, times = self.steps, times_of(rollout, span_s=span_s, window_s=self.window_s, now_ns=now_ns)
 
         def measured(
             connection: Connection, between: tuple[int, int] | None
@@ -162,6 +158,8 @@ class HistoryReader:
             if between is None:
                 return None
             since_ns, until_ns = between
+            age_s = (now_ns - since_ns) / NS_PER_S
+            step_s = steps.chosen(span_s=Span(*between).length_s, age_s=age_s, most=_MOST_STEPS).step_s
             figures = seen(connection, step_s, since_ns=since_ns, until_ns=until_ns, switches=times.switches)
             if figures is None:
                 return None

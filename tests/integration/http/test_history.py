@@ -14,10 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from service.documents.history import PastAlarmDocument
+from service.documents.history import PastAlarmDocument, ResidualDocument, RolloutGainDocument
 from service.history.service import QueueHistory
-from store import lesson_rows
+from store import gain_rows, lesson_rows, residual_rows
 from store.alarm_rows import AlarmRow
+from store.gain_rows import GainRow
+from store.residual_rows import ResidualRow
 from tests.integration.http.test_alarms import LOOKS, Port
 from tests.integration.http.test_rollouts import TUNING, Fleet, started
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, report, running
@@ -273,6 +275,26 @@ async def test_past_alarms_are_built_beside_the_event_loop(monkeypatch: pytest.M
     assert threading.get_ident() not in threads
 
 
+async def test_residuals_and_gains_are_built_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[type, int] = {}
+    for kind in (ResidualDocument, RolloutGainDocument):
+
+        def noted(row: Any, *, kind: Any = kind, of: Any = kind.of) -> Any:
+            threads[kind] = threading.get_ident()
+            return of(row)
+
+        monkeypatch.setattr(kind, "of", noted)
+    async with running() as here:
+        at_ns = here.service.history_reader.wall_ns() - S
+        residual, gain = ResidualRow(at_ns, "1", 2.0, 3.0), GainRow("1", at_ns, "balanced", 0.5, 0.1)
+        await here.service.database.write(lambda connection: residual_rows.put(connection, residual))
+        await here.service.database.write(lambda connection: gain_rows.put(connection, gain))
+        assert (await get(here, "/v1/history/residuals"))["residuals"][0]["measured_bytes"] == 3.0
+        assert (await get(here, "/v1/history/gains"))["gains"][0]["predicted"] == 0.5
+    assert threads.keys() == {ResidualDocument, RolloutGainDocument}
+    assert threading.get_ident() not in threads.values()
+
+
 async def test_an_alarm_is_kept_from_its_raise_to_its_end_at_its_worst(tmp_path: Path) -> None:
     async with running(of_file(tmp_path / "ecntwin.db")) as here:
         port = Port(here)
@@ -369,6 +391,23 @@ async def test_what_was_predicted_stands_beside_what_was_measured(tmp_path: Path
         assert found["since"] < found["until"]
         said = approved["measured"]["residual_ratio"]
         assert found["residual_ratio"] == pytest.approx(said)
+
+
+async def test_long_spans_are_compared_in_longer_steps(tmp_path: Path) -> None:
+    storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
+    async with started(Fleet(), tuning=TUNING, storage=storage) as here:
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        traffic = Traffic(here)
+        await traffic.passes(24)
+        path = await here.tuned()
+        await here.ended((await here.post(f"{path}/approve"))["rollout"])
+        await traffic.passes(6)
+        short, hour = [await get(here, f"{path}/outcome", span_s=span_s) for span_s in (600, 3_600)]
+        assert (short["before"]["step_s"], hour["before"]["step_s"]) == (10, 60)
+        assert 0 < hour["before"]["steps"] <= 6 < short["before"]["steps"]
+        # As long as little has passed since, it is told in as short steps as ever.
+        assert hour["after"] == short["after"]
+        assert hour["after"]["step_s"] == 10
 
 
 async def broken(here: Running, path: Path) -> None:

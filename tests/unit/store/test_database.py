@@ -48,6 +48,19 @@ def test_what_was_written_is_read_and_outlives_the_service(database_url: str) ->
         assert database.read_now(count) == 1
 
 
+def test_a_query_that_takes_too_long_is_ended_and_says_what_to_ask_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.connection.ANSWER_WITHIN_S", 0)
+    endless = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+    with opened(f"sqlite:///{tmp_path}/j.db") as database:
+        with pytest.raises(UnavailableError) as caught:
+            database.read_now(lambda connection: connection.scalar(endless))
+        assert caught.value.received == "a query that took more than 20 s"
+        assert caught.value.remedy == "ask for a shorter span, or for less at once"
+        assert (database.failing, database.read_now(count)) == (None, 0)
+
+
 def test_a_port_that_is_none_is_said_without_a_word_of_the_password() -> None:
     with pytest.raises(SettingsError, match="port is no number") as caught:
         Database("postgresql://ecntwin:s3cret@db.example:port/ecntwin")
