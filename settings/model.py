@@ -209,8 +209,8 @@ class StorageSettings(Section):
     history_coarser: dict[Length, Days] = Field(default={60: 14.0, 600: 400.0})
     url: str | None = None
     keep_recommendations: int = Field(default=5_000, ge=1)
-    keep_days: float = Field(default=400.0, gt=0)
-    keep_audit_days: float = Field(default=400.0, gt=0)
+    keep_days: Days = 400.0
+    keep_audit_days: Days = 400.0
 
     @model_validator(mode="after")
     def _are_steps(self) -> Self:

@@ -43,6 +43,8 @@ def test_none_writes_nothing_and_no_coarser_ones_are_well() -> None:
         ({"history_coarser": {60: 0}}, "greater than 0"),
         ({"history_step_s": 0}, "greater than or equal to 1"),
         ({"history_keep_days": -1}, "greater than 0"),
+        ({"keep_days": 1_000_000}, "less than or equal to 36500"),  # beyond a database's whole numbers
+        ({"keep_audit_days": 1_000_000}, "less than or equal to 36500"),
     ],
 )
 def test_settings_that_make_no_steps_are_refused(wrong: dict[str, object], says: str) -> None:
