@@ -23,7 +23,7 @@ from rich.text import Text
 
 from settings.errors import ApiError, AwayError, InputError, RequestError, SettingsError
 from settings.validation import mistake
-from switches.errors import SwitchError
+from switches.errors import InventoryError, SwitchError, UnknownAdapterError
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError, what_did_not_fit
 from twin.units import bytes_text, percent_text
@@ -178,6 +178,8 @@ def _report(error: Exception) -> int:
 
 def exit_code(error: Exception) -> int:
     """2 if the caller can correct the input, else 1."""
+    if isinstance(error, (InventoryError, UnknownAdapterError)):
+        return BAD_INPUT
     if isinstance(error, (SearchError, SwitchError, RequestError, AwayError)):
         return FAILED
     if isinstance(error, (TwinError, TelemetryError, ApiError)):

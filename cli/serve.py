@@ -169,7 +169,7 @@ def _check_inventory(settings: Settings) -> None:
     others.
     """
     registry = AdapterRegistry.with_installed()
-    registry.factory(settings.push.adapter)
+    registry.factory(settings.push.adapter, where="settings push.adapter")
     inventory = inventory_of(settings)
     if inventory is None:
         return

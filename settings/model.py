@@ -88,7 +88,7 @@ class ServerSettings(TlsSettings):
 class TelemetrySettings(Section):
     """The sliding window: its length and periods, what counts as an elephant, what memory holds."""
 
-    period_s: float = Field(default=_WINDOW.period_ns / NS_PER_S, gt=0)
+    period_s: float = Field(default=_WINDOW.period_ns / NS_PER_S, gt=0, le=86_400)
     n_periods: int = _WINDOW.n_periods
     elephant_bytes: float = _WINDOW.elephant_bytes
     max_reports: int = _WINDOW.max_reports

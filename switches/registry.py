@@ -65,13 +65,13 @@ class AdapterRegistry:
     def register(self, kind: str, factory: AdapterFactory) -> None:
         self._factories[kind] = factory
 
-    def factory(self, kind: str) -> AdapterFactory:
-        """The factory of a platform; raises ``UnknownAdapterError``, which names the known ones."""
+    def factory(self, kind: str, *, where: str = "switch adapter") -> AdapterFactory:
+        """The factory of the platform that ``where`` names; ``UnknownAdapterError`` names the known ones."""
         try:
             return self._factories[kind]
         except KeyError:
             rule = f"known kinds are {', '.join(self.kinds)}"
-            raise UnknownAdapterError("switch adapter", repr(kind), rule, "name one of them") from None
+            raise UnknownAdapterError(where, repr(kind), rule, "name one of them") from None
 
     def make(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
         """Raises ``InventoryError``, and ``CapabilityError`` for ports of a role on a platform that gives all

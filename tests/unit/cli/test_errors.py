@@ -10,7 +10,7 @@ import typer
 from cli.main import app as real
 from cli.output import LINE_EVERY_S, ProgressLines, exit_code, run_to_exit_code
 from settings.errors import AwayError, InputError, NotFoundError, RefusedError, SettingsError
-from switches.errors import ReadBackError
+from switches.errors import CredentialsError, InventoryError, ReadBackError, UnknownAdapterError
 from telemetry.errors import DecodeError
 from twin.errors import SearchError, WatermarkError
 from twin.search.round import Progress
@@ -18,7 +18,13 @@ from twin.search.round import Progress
 PARTS = ("here", "this", "the rule", "the remedy")
 
 
-@pytest.mark.parametrize("kind", [InputError, SettingsError, DecodeError, WatermarkError, RefusedError])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(InputError, SettingsError, DecodeError, WatermarkError, RefusedError),
+        *(InventoryError, CredentialsError, UnknownAdapterError),
+    ],
+)
 def test_what_the_caller_can_mend_is_2(kind: type[Exception]) -> None:
     assert exit_code(kind(*PARTS)) == run_to_exit_code(app_that(kind(*PARTS)), []) == 2
 

@@ -123,6 +123,8 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
             ["security.tokens[0].sha256", "string"],
         ),
         ("telemetry: {n_periods: 0}", ["telemetry", "n_periods"]),
+        # More nanoseconds than the window can count.
+        ("telemetry: {period_s: 1.0e+12}", ["telemetry.period_s", "less than or equal to 86400"]),
         ("server: {port: 1}\nserver: {port: 2}", ["key 'server' twice"]),
         ("server: [", ["ecntwin.yaml", "YAML"]),
         ("- 1\n- 2", ["list", "sections by name"]),
