@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -192,7 +192,8 @@ class CounterWindow:
 
     def newest_ns(self, switches: Collection[str] | None = None) -> int | None:
         """Time of the newest reading of these switches (None: all), by their clock; None without one."""
-        return max((held.series.newest_ns for _, held in self._of(switches)), default=None)
+        held = (self._held.get(switch) for switch in (self._held if switches is None else switches))
+        return max((_newest_ns(ports) for ports in held if ports), default=None)
 
     def increase(self, switches: Collection[str] | None, since_ns: int, until_ns: int) -> CounterIncrease:
         """Growth of the counters of these switches (None: all) between two times of the devices' clocks.
@@ -237,12 +238,12 @@ class CounterWindow:
         """
         found = []
         for held_by_key in self._held.values():
-            since_ns = max(held.series.newest_ns for held in held_by_key.values())
-            since_ns -= span_ns + _ENDED_NS
+            since_ns = _newest_ns(held_by_key) - span_ns - _ENDED_NS
+            arrived_ns = max(held.arrived_ns for held in held_by_key.values()) - span_ns - _ENDED_NS
             for key, held in held_by_key.items():
                 newest_ns = held.series.newest_ns
                 span = (max(newest_ns - span_ns, 0), newest_ns)
-                if newest_ns < since_ns:
+                if newest_ns < since_ns or held.arrived_ns < arrived_ns:
                     continue
                 if held.lately is None or held.lately[0] != span:
                     held.lately = (span, held.series.between(*span))
@@ -252,10 +253,7 @@ class CounterWindow:
 
     def newest_by_switch(self) -> dict[str, int]:
         """Time of the newest reading of each switch, by its own clock."""
-        return {
-            switch: max(held.series.newest_ns for held in ports.values())
-            for switch, ports in self._held.items()
-        }
+        return {switch: _newest_ns(ports) for switch, ports in self._held.items()}
 
     def _of(self, switches: Collection[str] | None) -> Iterator[tuple[SeriesKey, _Tracked]]:
         for switch in self._held if switches is None else set(switches):
@@ -293,6 +291,14 @@ class CounterWindow:
         rule = f"counters of {self._settings.max_series} ports and queues are kept"
         remedy = "send fewer queues' counters; this sample was left out"
         return ReportError(f"sample {index}", "another port or queue", rule, remedy)
+
+
+def _newest_ns(ports: Mapping[SeriesKey, _Tracked]) -> int:
+    """Time of a switch's newest reading, of the series that have not ended: one that ended before the clock
+    was set back lies ahead of all others.
+    """
+    since_ns = max(held.arrived_ns for held in ports.values()) - _ENDED_NS
+    return max(held.series.newest_ns for held in ports.values() if held.arrived_ns >= since_ns)
 
 
 def _summed(ports: Sequence[_Port]) -> Counters:

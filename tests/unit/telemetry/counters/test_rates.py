@@ -73,6 +73,24 @@ def test_a_series_that_ended_long_before_the_others_of_its_switch_is_left_out() 
     assert list(rates(made)[0].queues) == [3, 5]
 
 
+def test_a_series_that_ended_before_the_clock_was_set_back_hides_no_other() -> None:
+    made = CounterWindow(CounterSettings(confirm_samples=1))
+    gone, live = SeriesKey("leaf1", "Ethernet0", None), SeriesKey("leaf1", "Ethernet4", None)
+    an_hour_ahead_ns = 10_000 * S
+    for arrived_s, at_ns, keys in (
+        (0, an_hour_ahead_ns, (gone, live)),
+        (10, an_hour_ahead_ns + 10 * S, (gone, live)),
+        (100, 100 * S, (live,)),
+        (110, 110 * S, (live,)),
+    ):
+        drops = Counters(dropped_packets=arrived_s)
+        added = made.add([CounterSample(key, at_ns, drops) for key in keys], arrived_ns=arrived_s * S)
+        assert added.accepted == len(keys)
+    assert [(port.port, port.rates.drops_per_s) for port in rates(made)] == [("Ethernet4", 1.0)]
+    assert made.newest_ns(["leaf1"]) == made.newest_ns() == 110 * S
+    assert made.newest_by_switch() == {"leaf1": 110 * S}
+
+
 def test_what_was_worked_out_is_kept_until_the_next_reading() -> None:
     made = window((0, 3, {"dropped_packets": 0}), (1, 3, {"dropped_packets": 1}))
     first = made.lately(10 * S)
