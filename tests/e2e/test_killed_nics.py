@@ -207,10 +207,20 @@ class Cluster:
         shells = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                if any(word.startswith(str(self.sshd.folder / "gpu")) for word in process.cmdline()):
+                if self._is_a_shell(process):
                     shells.append(process)
         _, alive = psutil.wait_procs(shells, timeout=PATIENCE_S)
         assert not alive, "a host's script does not end"
+
+    def _is_a_shell(self, process: psutil.Process) -> bool:
+        """Whether it runs a script of a host, or will: a session that has ended may leave one of which sshd's
+        program is not replaced yet.
+        """
+        command = " ".join(process.cmdline())
+        if process.name().startswith("sshd"):
+            parent = process.parent()
+            return " -D " not in command and not (parent and parent.name().startswith("sshd"))
+        return str(self.sshd.folder / "gpu") in command
 
 
 @pytest.fixture(scope="module")
