@@ -10,7 +10,15 @@ import redis
 
 from switches.device import Device, options_of
 from switches.sonic.gnmi_adapter import ORIGIN, PORT, SonicGnmiOptions
-from switches.sonic.redis import SonicOptions, arguments, check_address, keys_of, rows_of, switch_errors
+from switches.sonic.redis import (
+    SonicOptions,
+    arguments,
+    check_address,
+    client_of,
+    keys_of,
+    rows_of,
+    switch_errors,
+)
 from switches.transport.gnmi import GnmiSession
 from switches.transport.gnmi_messages import GnmiPath
 from telemetry.neighbours.model import SwitchNeighbours
@@ -22,8 +30,8 @@ def over_redis(device: Device) -> SwitchNeighbours:
     options, common = options_of(device, SonicOptions), arguments(device)
     with (
         switch_errors(device),
-        closing(redis.Redis(db=options.appl_db, **common)) as application,
-        closing(redis.Redis(db=options.config_db, **common)) as config,
+        closing(client_of(common, options.appl_db)) as application,
+        closing(client_of(common, options.config_db)) as config,
     ):
         return sonic_neighbours(
             _table(application, f"{ENTRIES}:"), _row(application, CHASSIS), _table(config, f"{PORTS}|")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from switches.errors import (
     no_access,
     unreadable,
 )
+from switches.transport.deadline import Deadline
 from switches.transport.quoted import quoted
 
 PORT = 6379
@@ -106,15 +106,15 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
     """
     common = arguments(device)
     with (
-        closing(Databases(lambda number: _client(db=number, **common), options)) as databases,
+        closing(Databases(lambda number: client_of(common, number), options)) as databases,
         switch_errors(device),
     ):
         yield databases
 
 
-def _client(**arguments: Any) -> redis.Redis:
-    """A client whose answers end in time."""
-    client = redis.Redis(**arguments)
+def client_of(common: Mapping[str, Any], database: int) -> redis.Redis:
+    """A client with ``arguments`` of the device, whose answers end in time."""
+    client = redis.Redis(db=database, **common)
     pool = client.connection_pool
     usual: Any = pool.connection_class
 
@@ -135,11 +135,12 @@ class _InTime:
         self._socket = connected
         self._within_s = within_s
         self._timeout_s: float | None = within_s
-        self._until_s = time.monotonic() + within_s
+        self._deadline = Deadline()
+        self._deadline.within(within_s)
 
     def sendall(self, data: bytes) -> None:
         self._socket.settimeout(self._timeout_s)
-        self._until_s = time.monotonic() + self._within_s
+        self._deadline.within(self._within_s)
         self._socket.sendall(data)
 
     def recv(self, size: int) -> bytes:
@@ -157,12 +158,8 @@ class _InTime:
         self._socket.settimeout(timeout_s)
 
     def _check(self) -> None:
-        if not self._timeout_s:
-            return  # it does not wait
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("the answer's time is over")
-        self._socket.settimeout(min(left_s, self._timeout_s))
+        if self._timeout_s:  # else it does not wait
+            self._socket.settimeout(self._deadline.left_s(self._timeout_s, TimeoutError))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)

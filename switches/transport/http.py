@@ -15,6 +15,7 @@ import msgspec
 
 from switches.device import Device
 from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError, late
+from switches.transport.deadline import Deadline
 from switches.transport.quoted import header_text, quoted
 
 _MOST_BYTES = 16 * 2**20
@@ -257,28 +258,6 @@ def _said(answer: Answer) -> str:
             if isinstance(found, Mapping | Sequence):
                 return str(found)
     return str(document)
-
-
-class Deadline:
-    """The end of the current call."""
-
-    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic_s = monotonic_s
-        self._until_s = 0.0
-
-    def within(self, seconds: float) -> None:
-        self._until_s = self._monotonic_s() + seconds
-
-    @property
-    def over(self) -> bool:
-        return self._monotonic_s() > self._until_s
-
-    def left_s(self, timeout: float | None, late: type[Exception]) -> float:
-        """The part of ``timeout`` that is left; raises ``late`` at the deadline."""
-        left_s = self._until_s - self._monotonic_s()
-        if left_s <= 0:
-            raise late("the call's time is over")
-        return left_s if timeout is None else min(left_s, timeout)
 
 
 class BoundedTransport(httpx.HTTPTransport):

@@ -12,6 +12,7 @@ import pytest
 from service.neighbours.reader import Seen, read_neighbours
 from switches.device import Device, Secret, Tls
 from telemetry.neighbours.model import Neighbour, Port, SwitchNeighbours
+from tests.counterparts.dripping import dripping
 from tests.counterparts.polled.lldp import (
     Agent,
     OpenConfigLldp,
@@ -165,6 +166,12 @@ def test_a_platform_that_offers_none_says_so() -> None:
         "from eos, netconf, nxos, openconfig, sonic, sonic-gnmi; declare its links, or let the switches "
         "around it show them"
     )
+
+
+def test_an_answer_of_sonic_that_never_ends_is_none() -> None:
+    with dripping(b"*100000\r\n:1", every_s=0.02, byte=b"1") as port:
+        seen = read("sonic", address="127.0.0.1", port=port, timeout_s=0.3)
+    assert "no answer to the commands within" in str(seen.failure)
 
 
 def test_a_refusal_and_a_wrong_option_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
