@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from service.ingest.p4_reports import DATAGRAMS_AT_ONCE, BinaryReports
+from service.ingest.p4_reports import BinaryReports, renamed
 from service.ingest.threads import ReportDecoder
 from settings.errors import UnsupportedMediaError
 from telemetry.decode.body import Decoded, unpacked
@@ -20,7 +20,7 @@ from telemetry.decode.capture import Datagram, address_text, is_capture, udp_dat
 from telemetry.decode.hpcc import decode as decode_hpcc
 from telemetry.decode.json import decode as decode_json
 from telemetry.errors import DecodeError, OversizeError
-from telemetry.report import ReportProblem, joined
+from telemetry.report import ReportProblem
 
 MOST_DATAGRAMS = 1_000_000
 MOST_PAYLOAD_BYTES = 64 << 20
@@ -71,38 +71,19 @@ def decode_body(
             "check what was captured, and the port",
         )
     now_ns = wall_ns()
-    # Postcards are merged over the whole capture.
-    at_once = len(found) if reports.merges else DATAGRAMS_AT_ONCE
-    parts = [
-        _by_frame(reports, found[begin : begin + at_once], now_ns) for begin in range(0, len(found), at_once)
-    ]
-    problems += [problem for part in parts for problem in part.errors]
-    return Decoded(
-        joined([part.batch for part in parts]), tuple(sorted(problems)), sum(part.aside for part in parts)
-    )
-
-
-def _by_frame(reports: BinaryReports, some: Sequence[Datagram], now_ns: int) -> Decoded:
-    """The reports of some datagrams of a capture, positioned by frame number."""
     decoded = reports.decode_capture(
-        [one.payload for one in some],
-        np.array([now_ns if one.time_ns is None else one.time_ns for one in some], np.int64),
-        _texts([one.source for one in some]),
+        [one.payload for one in found],
+        np.array([now_ns if one.time_ns is None else one.time_ns for one in found], np.int64),
+        _texts([one.source for one in found]),
     )
-    frame = np.array([one.frame for one in some], np.int64)
-    errors = [
-        ReportProblem(
-            some[problem.index].frame,
-            problem.detail.replace(
-                f"datagram {problem.index}", f"frame {some[problem.index].frame} payload", 1
-            ),
-        )
-        for problem in decoded.errors
-    ]
+    for problem in decoded.errors:
+        frame = found[problem.index].frame
+        problems.append(renamed(problem, frame, f"frame {frame} payload"))
     batch = decoded.batch
     if not reports.merges:
-        batch = replace(batch, index=frame[batch.index])
-    return replace(decoded, batch=batch, errors=tuple(errors))
+        frames = np.array([one.frame for one in found], np.int64)
+        batch = replace(batch, index=frames[batch.index])
+    return replace(decoded, batch=batch, errors=tuple(sorted(problems)))
 
 
 def _texts(addresses: Sequence[bytes]) -> list[str]:

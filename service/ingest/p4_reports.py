@@ -386,33 +386,41 @@ class BinaryReports:
         with self._decoding:
             reports = self._read(payloads, received_ns, sources)
             if self._postcards is None or not len(payloads):
-                return _decoded(reports, reports.delivered() if reports.dropped.any() else reports.batch)
+                return _decoded(reports, _kept(reports))
             batch = self._postcards.merged(reports, int(np.max(received_ns)))
             return replace(_decoded(reports, batch), accepted_before=True)
 
     def decode_capture(
         self, payloads: Sequence[bytes], received_ns: NDArray[np.int64], sources: Sequence[str]
     ) -> Decoded:
-        """Like ``decode``, for payloads after which no others come, such as a capture's."""
-        if self._postcards is None:
-            return self.decode(payloads, received_ns, sources)
+        """Like ``decode``, for payloads after which no others come, such as a capture's: a part at a time, as
+        live ones wait meanwhile. Postcards are merged over all parts, in order of time.
+        """
         problems: list[ReportProblem] = []
         found: list[int] = []
 
-        def parts() -> Iterator[tuple[P4Reports, NDArray[np.int64]]]:
-            order = np.argsort(received_ns, kind="stable")
+        def parts(order: NDArray[np.int64]) -> Iterator[tuple[P4Reports, NDArray[np.int64]]]:
             for begin in range(0, len(order), DATAGRAMS_AT_ONCE):
                 rows = order[begin : begin + DATAGRAMS_AT_ONCE]
-                places, at_ns = rows.tolist(), received_ns[rows]
+                places = rows.tolist()
                 with self._decoding:
                     reports = self._read(
-                        [payloads[place] for place in places], at_ns, [sources[place] for place in places]
+                        [payloads[place] for place in places],
+                        received_ns[rows],
+                        [sources[place] for place in places],
                     )
-                problems.extend(_at(places[problem.index], problem) for problem in reports.problems)
+                for problem in reports.problems:
+                    place = places[problem.index]
+                    problems.append(renamed(problem, place, f"datagram {place}"))
                 found.append(len(reports))
-                yield reports, at_ns
+                yield reports, rows
 
-        batch = self._postcards.whole(parts())
+        if self._postcards is None:
+            placed = ((_kept(reports), rows) for reports, rows in parts(np.arange(len(payloads))))
+            batch = joined([replace(some, index=rows[some.index]) for some, rows in placed])
+        else:
+            in_time = parts(np.argsort(received_ns, kind="stable"))
+            batch = self._postcards.whole((reports, received_ns[rows]) for reports, rows in in_time)
         return Decoded(batch, tuple(sorted(problems)), aside=sum(found) - len(batch))
 
     def due(self, now_ns: int) -> Decoded:
@@ -462,9 +470,14 @@ class BinaryReports:
             self._metrics.drops.labels(self._metrics.label(at.switch or UNKNOWN), queue).inc(count)
 
 
-def _at(place: int, problem: ReportProblem) -> ReportProblem:
-    """The same problem of the datagram at ``place``."""
-    return ReportProblem(place, problem.detail.replace(f"datagram {problem.index}", f"datagram {place}", 1))
+def renamed(problem: ReportProblem, place: int, words: str) -> ReportProblem:
+    """The same problem of the datagram at ``place``, called ``words``."""
+    return ReportProblem(place, problem.detail.replace(f"datagram {problem.index}", words, 1))
+
+
+def _kept(reports: P4Reports) -> ReportBatch:
+    """Those of packets that were not dropped."""
+    return reports.delivered() if reports.dropped.any() else reports.batch
 
 
 def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:

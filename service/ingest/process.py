@@ -91,9 +91,7 @@ class IngestProcess:
             self.metrics.bodies.inc()
             raise
         if len(decoded.batch):
-            await self.forwarder.offer(
-                decoded.batch, wait=body is None, beyond=body is not None and decoded.accepted_before
-            )
+            await self.forwarder.offer(decoded.batch, wait=body is None, beyond=decoded.accepted_before)
         self.metrics.decoded.inc(len(decoded.batch) + decoded.aside)
         self.metrics.malformed.inc(len(decoded.errors))
         return IngestDocument.of(
