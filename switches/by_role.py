@@ -96,11 +96,12 @@ class ByRoleAdapter:
         for role, part in reversed(list(self._of(change))):
             try:
                 self._roles[role].rollback(part)
+            except BusyError as error:  # of ``ConcurrentEditError`` the one that passes
+                failed = failed or error
+            except ConcurrentEditError as error:
+                foreign = foreign or error
             except SwitchError as error:
-                if isinstance(error, ConcurrentEditError) and not isinstance(error, BusyError):
-                    foreign = foreign or error
-                else:
-                    failed = failed or error
+                failed = failed or error
         if (worst := failed or foreign) is not None:
             raise worst
 

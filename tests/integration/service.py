@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,6 +92,18 @@ class Running:
     async def rolled_back(self, rollout: str) -> Any:
         await self.post(f"/v1/rollouts/{rollout}/rollback", status=202)
         return await self.ended(rollout)
+
+    async def tuned_while(self, happens: Callable[[], None]) -> httpx.Response:
+        """The answer of a round in whose second stage ``happens`` is called."""
+        with self.service.events.listen() as queue:
+            tuning = asyncio.ensure_future(self.client.post("/v1/tune"))
+            while True:
+                event = await queue.get()
+                assert event is not None
+                if event.kind == "round" and event.data["stage"] == "window 1":
+                    break
+            happens()
+            return await tuning
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)

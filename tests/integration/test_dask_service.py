@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.counterparts.dask_cluster import DaskCluster
@@ -28,19 +26,6 @@ async def clustered(tmp_path: Path) -> AsyncIterator[tuple[DaskCluster, Running]
             yield cluster, started
 
 
-async def tuned_while(service: Running, happens: Callable[[], None]) -> httpx.Response:
-    """The answer of a round in whose second stage ``happens`` is called."""
-    with service.service.events.listen() as queue:
-        tuning = asyncio.ensure_future(service.client.post("/v1/tune"))
-        while True:
-            event = await queue.get()
-            assert event is not None
-            if event.kind == "round" and event.data["stage"] == "window 1":
-                break
-        happens()
-        return await tuning
-
-
 async def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(
     clustered: tuple[DaskCluster, Running],
 ) -> None:
@@ -49,7 +34,7 @@ async def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(
         await local.post_reports(traffic())
         expected = (await local.client.post("/v1/tune")).json()["recommendation"]
 
-    answer = await tuned_while(service, lambda: cluster.kill(cluster.processes[0]))
+    answer = await service.tuned_while(lambda: cluster.kill(cluster.processes[0]))
     assert answer.status_code == 200, answer.text
     assert answer.json()["recommendation"] == expected
 
@@ -84,7 +69,7 @@ async def test_what_a_cluster_leaves_behind_runs_here_where_the_settings_say_so(
         }
         async with running(Wanted(manual(search=section), search=SEARCH, workers=None)) as service:
             await service.post_reports(traffic())
-            answer = await tuned_while(service, cluster.kill_scheduler)
+            answer = await service.tuned_while(cluster.kill_scheduler)
     assert answer.status_code == 200, answer.text
     assert answer.json()["recommendation"] == expected
 

@@ -58,16 +58,12 @@ async def test_a_killed_worker_costs_a_retry_and_nothing_else(sound: Running) ->
     await sound.client.post(f"/v1/recommendations/{first['id']}/reject")
     before = children()
     assert before
-    with sound.service.events.listen() as queue:
-        tuning = asyncio.ensure_future(sound.client.post("/v1/tune"))
-        while True:
-            event = await queue.get()
-            assert event is not None
-            if event.kind == "round" and event.data["stage"] == "window 1":
-                break
+
+    def kill() -> None:
         for process in before:
             os.kill(process, signal.SIGKILL)
-        second = await tuning
+
+    second = await sound.tuned_while(kill)
     assert second.status_code == 200, second.text
     assert second.json()["recommendation"] == first["recommendation"]
     async with asyncio.timeout(PATIENCE_S):

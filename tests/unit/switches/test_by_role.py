@@ -90,14 +90,20 @@ def test_a_part_that_is_refused_leaves_those_before_to_the_undo(
     assert switch.running == before
 
 
-def test_a_part_that_somebody_else_has_set_stays_and_the_others_go_back(
-    switch: EosSwitch, adapter: ByRoleAdapter
-) -> None:
+def made_and_partly_set_by_hand(switch: EosSwitch, adapter: ByRoleAdapter) -> tuple[StagedChange, str]:
+    """A confirmed change, and the line that somebody has set since for the ports of one role."""
     change = staged(adapter)
     adapter.apply(change)
     adapter.confirm(change)
     foreign = line_of(Watermark(700_000, 900_000, 0.9))
     switch.set_by_hand(3, foreign, switch.effective("Ethernet3/1"))
+    return change, foreign
+
+
+def test_a_part_that_somebody_else_has_set_stays_and_the_others_go_back(
+    switch: EosSwitch, adapter: ByRoleAdapter
+) -> None:
+    change, foreign = made_and_partly_set_by_hand(switch, adapter)
     with pytest.raises(ConcurrentEditError, match="leaf-up-400G"):
         adapter.rollback(change)
     assert switch.line(3, switch.effective("Ethernet3/1")) == foreign
@@ -107,11 +113,7 @@ def test_a_part_that_somebody_else_has_set_stays_and_the_others_go_back(
 def test_a_part_that_others_keep_from_being_undone_is_tried_again_beside_one_they_have_set(
     switch: EosSwitch, adapter: ByRoleAdapter
 ) -> None:
-    change = staged(adapter)
-    adapter.apply(change)
-    adapter.confirm(change)
-    foreign = line_of(Watermark(700_000, 900_000, 0.9))
-    switch.set_by_hand(3, foreign, switch.effective("Ethernet3/1"))
+    change, foreign = made_and_partly_set_by_hand(switch, adapter)
     switch.waiting, switch.checkpoint = "ops", deepcopy(switch.running)
     with pytest.raises(BusyError, match="session ops waits"):
         adapter.rollback(change)
