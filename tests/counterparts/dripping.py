@@ -1,4 +1,4 @@
-"""A peer that never says it all: it sends a byte now and then, to every connection, and goes on for long."""
+"""A peer that never says it all: once asked, it sends a byte now and then, and goes on for long."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def dripping(beginning: bytes, *, every_s: float, byte: bytes = b"x") -> Iterato
 
     def drip(peer: socket) -> None:
         with peer, suppress(OSError):
+            peer.recv(1)  # unasked, it would be a connection that no redis client takes
             peer.sendall(beginning)
             for _ in range(int(_LONGEST_S / every_s)):
                 if over.wait(every_s):
