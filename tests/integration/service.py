@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
@@ -66,6 +67,7 @@ class Running:
     service: Service
     hand: Hand
     registry: CollectorRegistry
+    app: FastAPI
 
     async def get(self, path: str, status: int = 200, **query: Any) -> Any:
         """The document of an answer of this status."""
@@ -151,7 +153,7 @@ async def running(wanted: Wanted | None = None) -> AsyncIterator[Running]:
         service: Service = app.state.service
         service.fleet._patience_s = PATIENCE_S  # here a switch that is slow to answer is no news
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            yield Running(client, service, hand, registry)
+            yield Running(client, service, hand, registry, app)
 
 
 def report(number: int, *, src: int = 1, dst: int = 0, **changes: Any) -> dict[str, Any]:

@@ -295,9 +295,28 @@ async def test_paths_and_methods_nobody_serves_are_problems() -> None:
         assert "/docs" in lost.json()["rule"]
         wrong = await here.client.delete("/v1/state")
         assert wrong.status_code == 405
+        assert wrong.headers["Allow"] == "GET"
         assert "GET" in wrong.json()["rule"]
         for answer in (lost, wrong):
             assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_unknown_query_parameter_is_told_those_that_are_documented() -> None:
+    async with running() as here:
+        told = {call: await here.client.request(*call, params="y=1") for call in CALLS if "/v1/" in call[1]}
+        assert here.app.openapi_schema is None  # to make it takes the event loop half a second
+        documented = {
+            re.sub(r"{\w+}", "x", path): calls for path, calls in here.app.openapi()["paths"].items()
+        }
+        for (method, path), answer in told.items():
+            parameters = documented[path][method.lower()].get("parameters", ())
+            known = sorted(one["name"] for one in parameters if one["in"] == "query")
+            assert answer.status_code == 422, (method, path)
+            assert answer.json()["rule"] == (
+                f"not known; known here are {', '.join(known)}"
+                if known
+                else "this call takes no query parameters"
+            )
 
 
 async def test_an_error_of_our_own_is_a_500_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
