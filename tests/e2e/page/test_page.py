@@ -75,7 +75,7 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_no_width_makes_the_page_scroll_sideways(
     browser: Browser, measured: Served, width: int, scheme: Scheme, tmp_path: Path
 ) -> None:
