@@ -198,4 +198,3 @@ async def refuse_unknown_parameters(request: Request) -> None:
             else "this call takes no query parameters",
             f"did you mean {near[0]}?" if near else "remove it",
         )
-

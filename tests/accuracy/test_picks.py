@@ -24,6 +24,12 @@ ALIKE = {
         "to 0.92, two of the replay to 0.83"
     ),
 }
+CLOSE = {
+    ("websearch-16-shallow", "latency"): (
+        "measured 0.10, over six seeds 0.00 to 0.10 and 0.05 on average: the leaders are predicted within "
+        "0.02 of each other, which is what a seed moves them by; judged by the probe it is 0.02"
+    ),
+}
 
 
 def cases(names: Sequence[str], not_reached: Mapping[str, str]) -> list[Any]:
@@ -39,7 +45,16 @@ def cases(names: Sequence[str], not_reached: Mapping[str, str]) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("problem", "policy"),
-    [(name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES],
+    [
+        pytest.param(
+            name,
+            one,
+            marks=[pytest.mark.xfail(strict=True, reason=CLOSE[name, one])] if (name, one) in CLOSE else [],
+        )
+        for name in PROBLEMS
+        if "mice" in picks.judges(name)
+        for one in POLICIES
+    ],
 )
 def test_the_watermark_picked_is_close_to_the_best(problem: str, policy: str) -> None:
     row = picks.picked(problem, POLICIES[policy])

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from telemetry.topology import EgressPort
+from telemetry.topology import GBPS, EgressPort
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, same, star
 from twin.prediction import Prediction, SolveStatus
 from twin.replay import layout
@@ -94,8 +94,19 @@ def flying_bytes(run: _Run) -> float:
     return float(cells[first >= 0].sum())
 
 
+# The first flow ends within a step of its start, of which the second then sends the rest.
+SHORT_BESIDE_LONG = star(
+    [flow("h1", "h0", 1_000), flow("h1", "h0", 8_000)],
+    dcqcn=CHURNING,
+    hosts=len(STAR),
+    wire_overhead_bytes=48,
+    duration_s=1e-3,
+)
+
+
 @settings(max_examples=40)
 @given(scenarios(), watermarks(), st.floats(0.2e-3, 3e-3))
+@example(SHORT_BESIDE_LONG, Watermark(0, 1_000, 1.0), 1e-3)
 def test_bytes_sent_are_delivered_queued_on_a_cable_or_lost(
     scenario: Scenario, watermark: Watermark, until_s: float
 ) -> None:
@@ -110,6 +121,16 @@ def test_bytes_sent_are_delivered_queued_on_a_cable_or_lost(
     assert abs(found - sent_bytes(run)) <= 1e-3 * sent_bytes(run) + 3 * PACKET * math.sqrt(
         len(scenario.flows)
     )
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(1_000, 200_000), min_size=1, max_size=12), st.floats(0.0, 20e-6))
+def test_a_host_sends_no_more_than_its_port_can_carry(sizes: list[int], apart_s: float) -> None:
+    rows = [flow("h1", f"h{2 + k % 3}", size, k * apart_s) for k, size in enumerate(sizes)]
+    scenario = star(rows, dcqcn=CHURNING, hosts=len(STAR), duration_s=3e-3)
+    run = ran(scenario, Watermark(10_000_000, 20_000_000, 0.1))
+    last_s = float(run.tables.flows["completed"].max()) * STEP_S
+    assert last_s >= (sum(sizes) - PACKET) / (40 * GBPS)
 
 
 @settings(max_examples=40)

@@ -102,7 +102,7 @@ def reset(tables: Tables, work: Work) -> None:
         nic.shared = nic.rate
         nic.sending = 0.0
         nic.limiting = 0
-        nic.spare = 0.0
+        nic.spare = -1.0
         nic.others = 0.0
         nic.n_others = 0
     for i in range(tables.inlets.size):
@@ -260,7 +260,7 @@ def replay(
                 nic = nics[dirty[i]]
                 nic.dirty = 0
                 capacity = nic_capacity(nic, queues, tables.ack_ratio)
-                share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, step)
+                share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, 0, step)
             n_dirty = 0
             for i in range(first_free - n_free):
                 index = free[first_free - 1 - i]
@@ -327,10 +327,12 @@ def replay(
             nic = nics[dirty[i]]
             nic.dirty = 0
             capacity = nic_capacity(nic, queues, tables.ack_ratio)
-            share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, step + 1)
-            if nic.spare > 0.0:
+            # Of a step in which a flow ends its share is taken: by its last bytes, and the rest is spread.
+            later = int(nic.spare >= 0.0 and nic.paused == 0)
+            share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, later, step + 1)
+            if later:
                 spread(tables, slots, wheel, nic, nic.spare, flows.size, step + 1)
-                nic.spare = 0.0
+            nic.spare = -1.0
         n_dirty = 0
         send_all(tables, work, step)
         for s in range(switches.size):

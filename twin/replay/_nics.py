@@ -97,7 +97,7 @@ def end_flow(index: int, left: float, step: int, tables: Tables, work: Work) -> 
     if nic.limiting == 0:
         nic.sending = nic.wanted
     else:
-        nic.spare += slot.sending - left
+        nic.spare = max(nic.spare, 0.0) + slot.sending - left
     count_flow(tables, entry.suffix, -1)
 
 
@@ -160,9 +160,11 @@ def share_nic(
     nic: Record,
     capacity: float,
     step: int,
+    later: int,
     earliest: int,
 ) -> None:
-    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on.
+    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on; where
+    ``later`` is 1 from the step after it, so that in this one each sends what it sent.
 
     Flows outside the slice want what they sent, each as much.
     """
@@ -204,7 +206,8 @@ def share_nic(
         slot = slots[index]
         sending = min(paced(pace(slot), wanted, nic.rate), fair)
         if sending != slot.sending:
-            send(slots, segments, index, sending, entries, inlets, step)
+            inlets[entries[slot.entry].inlet].burst -= later * (sending - slot.sending)
+            send(slots, segments, index, sending, entries, inlets, step + later)
             schedule(slots, wheel, index, earliest)
         index = slot.nic_after
 

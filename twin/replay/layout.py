@@ -198,7 +198,7 @@ NIC = np.dtype(
         ("sending", FLOAT),
         ("shared", FLOAT),  # the capacity its flows share
         ("limiting", INT),  # its flows want more than it has
-        ("spare", FLOAT),  # bytes that a flow left of its share in the step it ended
+        ("spare", FLOAT),  # bytes that flows left of their shares in the step they ended; −1 where none did
     ],
     align=True,
 )

@@ -40,7 +40,7 @@ class Nic:
     def share(self, capacity: float, step: int) -> None:
         share_nic(
             self.slots, self.segments, self.wheel, self.entries, self.inlets, self.nics[0], capacity, step,
-            step,
+            0, step,
         )  # fmt: skip
 
     @property
