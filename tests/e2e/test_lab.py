@@ -25,6 +25,7 @@ SETTINGS = {
     "ECNTWIN_SEARCH__CANDIDATES": "24",
     "ECNTWIN_SEARCH__NARROWED": "8",
     "ECNTWIN_SEARCH__SECOND_OPINION": "false",
+    "ECNTWIN_SEARCH__SCORE": "normalised",  # always a change: of so short a window no gain is sure
     "ECNTWIN_TELEMETRY__PERIOD_S": "0.001",
     "ECNTWIN_TELEMETRY__N_PERIODS": "4",
     "ECNTWIN_TUNING__ENABLED": "false",

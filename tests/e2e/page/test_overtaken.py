@@ -8,9 +8,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.page.browsing import decide, go
-from tests.e2e.page.over_lab import ALWAYS_A_CHANGE, ELSEWHERE, WINDOW_S, OverLab, over_lab
+from tests.e2e.page.over_lab import ELSEWHERE, WINDOW_S, OverLab, over_lab
 from tests.e2e.page.test_validity import BUTTONS
 from tests.e2e.test_lab import DEFAULT
+from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +20,7 @@ ROUNDS = 10
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[OverLab]:
-    with over_lab(**ALWAYS_A_CHANGE) as here:
+    with over_lab(**LAB_SETTINGS) as here:
         assert len(here.switches()) == 3
         yield here
 

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.counterparts.ports import free_port
 from tests.e2e.page.browsing import SETTINGS, complaints_of, go, new_page, post_reports
-from tests.e2e.page.over_lab import ALWAYS_A_CHANGE as OVER_A_LAB
 from tests.e2e.page.over_lab import over_lab
 from tests.e2e.process import PATIENCE_S, serving
+from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
 
 pytestmark = pytest.mark.e2e
 
@@ -73,7 +73,7 @@ def test_nothing_is_offered_that_would_be_refused(browser: Browser, example: Pat
 
 
 def test_a_hold_counts_down(browser: Browser) -> None:
-    with over_lab(**OVER_A_LAB | {"ECNTWIN_TUNING__COOL_DOWN_S": "86400"}) as here:
+    with over_lab(**LAB_SETTINGS | {"ECNTWIN_TUNING__COOL_DOWN_S": "86400"}) as here:
         page = new_page(browser)
         page.goto(here.url)
         first = here.tuned()["id"]
