@@ -10,6 +10,7 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, STEADY, flow, line, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid import model
 from twin.fluid.model import FluidEngine
@@ -84,6 +85,7 @@ def test_what_overflows_is_lost_and_the_queue_drains_again() -> None:
     assert ends[-1] == 0
 
 
+@long_uncompiled
 def test_two_bottlenecks_mark_the_long_way_more() -> None:
     # Both links are shared: the flow over both sees both marks and gets less than those over one.
     rows = [flow("a0", "a2"), flow("b0", "b1"), flow("b1", "b2")]
@@ -112,6 +114,7 @@ def test_vendor_parameters_stay_finite() -> None:
         assert 0 < prediction.goodput_bytes_per_s <= 5e9 * 1.001
 
 
+@long_uncompiled
 def test_a_step_too_long_is_a_status() -> None:
     rows = [flow(f"h{i}", "h3") for i in range(3)]
     wild = replace(STEADY, gain=0.9, alpha_timer_s=1e-6)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
 
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.engine import engine
 from twin.fluid.model import FluidEngine
 from twin.prediction import Prediction, SolveStatus
@@ -21,9 +21,6 @@ LOW = Watermark(5_000, 200_000, 0.1)
 HIGH = Watermark(400_000, 1_600_000, 0.2)
 NEVER = Watermark(30_000_000, 31_000_000, 0.01)
 ENGINES = ("fluid", "replay")
-long_uncompiled = pytest.mark.skipif(
-    bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="half a minute uncompiled, and others run its lines"
-)
 
 
 def one(name: str, scenario: Scenario, watermark: Watermark = HIGH) -> Prediction:

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.unit.twin.fluid.problems import CHURNING, flow, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.engine import engine
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
@@ -54,7 +55,7 @@ def same(one: Prediction, other: Prediction) -> bool:
     return repr(one) == repr(other)  # what is not a number equals itself
 
 
-@pytest.mark.parametrize("name", ["replay", "packet"])
+@pytest.mark.parametrize("name", ["replay", pytest.param("packet", marks=long_uncompiled)])
 def test_a_class_that_cuts_less_and_rises_faster_is_done_sooner(name: str) -> None:
     assert advantage(name, mixed()) == pytest.approx(1.0, abs=0.1)
     assert advantage(name, mixed(storage=BOLD)) > 1.3
@@ -68,6 +69,7 @@ def test_replay_and_packets_agree_on_classes() -> None:
     assert rates(by_replay) == pytest.approx(rates(by_packets), rel=0.15)
 
 
+@long_uncompiled
 @pytest.mark.parametrize("name", ["replay", "packet", "fluid"])
 def test_classes_that_run_the_same_change_no_bit(name: str) -> None:
     plain = replace(mixed(), nic_class={})
@@ -75,6 +77,7 @@ def test_classes_that_run_the_same_change_no_bit(name: str) -> None:
     assert same(predicted(name, mixed()), predicted(name, plain))
 
 
+@long_uncompiled
 @pytest.mark.parametrize("name", ["replay", "packet"])
 def test_it_does_not_matter_which_class_is_the_usual_one(name: str) -> None:
     other = replace(mixed(training=CHURNING), dcqcn=VENDOR)

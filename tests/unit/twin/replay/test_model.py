@@ -13,6 +13,7 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.engine import engine
 from twin.prediction import Prediction, SolveStatus, histogram_quantile
 from twin.replay import layout, model
@@ -23,9 +24,6 @@ from twin.watermark import Watermark
 
 pytestmark = pytest.mark.kernels
 
-long_uncompiled = pytest.mark.skipif(
-    bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="half a minute uncompiled, and others run its lines"
-)
 ROOT = Path(__file__).resolve().parents[4]
 LOW = Watermark(5_000, 200_000, 0.1)
 HIGH = Watermark(400_000, 1_600_000, 0.2)
