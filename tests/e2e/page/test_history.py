@@ -18,8 +18,6 @@ from tests.e2e.process import PATIENCE_S, Served, serving
 pytestmark = pytest.mark.e2e
 
 QUICK = SETTINGS | {
-    "ECNTWIN_SEARCH__CANDIDATES": "8",
-    "ECNTWIN_SEARCH__NARROWED": "0",
     # Nothing waits for a longer step to end.
     "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
     "ECNTWIN_STORAGE__HISTORY_COARSER": "{}",
