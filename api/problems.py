@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
-from fastapi.params import ParamTypes
+from fastapi.params import Query
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Mount
@@ -183,11 +183,8 @@ async def refuse_unknown_parameters(request: Request) -> None:
     if not given or not request.url.path.startswith("/v1/"):
         return
     # Of the route, and not of the OpenAPI document: to make that takes the event loop half a second.
-    known = sorted(
-        one.alias
-        for one in get_flat_params(request.scope["route"].dependant)
-        if getattr(one.field_info, "in_", None) is ParamTypes.query
-    )
+    parameters = get_flat_params(request.scope["route"].dependant)
+    known = sorted(one.alias for one in parameters if isinstance(one.field_info, Query))
     for name in sorted(given.difference(known)):
         near = get_close_matches(name, known, n=1)
         raise UnprocessableError(

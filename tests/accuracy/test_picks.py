@@ -5,7 +5,7 @@ What is not reached is expected to fail, strictly, with the number measured and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from twin.search.gain import POLICIES
 pytestmark = pytest.mark.accuracy
 
 ALIKE = {
-    "websearch-16": "measured 0.89: thirty watermarks gain alike, and two seeds of the packets agree to 0.88",
-    "websearch-16-shallow": (
+    ("websearch-16",): (
+        "measured 0.89: thirty watermarks gain alike, and two seeds of the packets agree to 0.88"
+    ),
+    ("websearch-16-shallow",): (
         "measured 0.77: 38 of 47 watermarks gain within 0.15 of each other; two seeds of the packets agree "
         "to 0.92, two of the replay to 0.83"
     ),
@@ -32,29 +34,20 @@ CLOSE = {
 }
 
 
-def cases(names: Sequence[str], not_reached: Mapping[str, str]) -> list[Any]:
+def cases(rows: Iterable[tuple[str, ...]], not_reached: Mapping[tuple[str, ...], str]) -> list[Any]:
     """Parameters; what is not reached fails strictly, for the reason given."""
     return [
         pytest.param(
-            name,
-            marks=[pytest.mark.xfail(strict=True, reason=not_reached[name])] if name in not_reached else [],
+            *row,
+            marks=[pytest.mark.xfail(strict=True, reason=not_reached[row])] if row in not_reached else [],
         )
-        for name in names
+        for row in rows
     ]
 
 
 @pytest.mark.parametrize(
     ("problem", "policy"),
-    [
-        pytest.param(
-            name,
-            one,
-            marks=[pytest.mark.xfail(strict=True, reason=CLOSE[name, one])] if (name, one) in CLOSE else [],
-        )
-        for name in PROBLEMS
-        if "mice" in picks.judges(name)
-        for one in POLICIES
-    ],
+    cases(((name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES), CLOSE),
 )
 def test_the_watermark_picked_is_close_to_the_best(problem: str, policy: str) -> None:
     row = picks.picked(problem, POLICIES[policy])
@@ -85,6 +78,6 @@ def test_picks_lose_little_on_average_alone_and_reviewed_by_packets() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", cases(PROBLEMS, ALIKE))
+@pytest.mark.parametrize("problem", cases(zip(PROBLEMS), ALIKE))
 def test_two_engines_put_gains_in_one_order(problem: str) -> None:
     assert picks.rank_of_gain(problem, POLICIES["balanced"], "replay", "packet") >= picks.RANK_GOAL
