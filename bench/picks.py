@@ -74,10 +74,10 @@ def lost(name: str, row: int, policy: Policy, judge: Judge) -> float:
     return max(true) - true[row]
 
 
-def confirmed(name: str, policy: Policy) -> list[Gain]:
+def confirmed(name: str, policy: Policy, seed: int = 1) -> list[Gain]:
     """The replay's gains, as in a round: the leaders under every seed, together with what runs now."""
     settings = SearchSettings()
-    first, *others = engine_seeds(1, settings.seeds)
+    first, *others = engine_seeds(seed, settings.seeds)
     found = gains(name, runs(name, "replay", first), policy)
     leaders = sorted(range(len(found)), key=lambda row: -found[row].value)[: settings.leaders]
     everyone = [runs(name, "replay", seed) for seed in (first, *others)]
@@ -86,9 +86,9 @@ def confirmed(name: str, policy: Policy) -> list[Gain]:
     return [again[row] if row in leaders else one for row, one in enumerate(found)]
 
 
-def picked(name: str, policy: Policy) -> int:
+def picked(name: str, policy: Policy, seed: int = 1) -> int:
     """The replay's pick among the truth's watermarks."""
-    return _best(confirmed(name, policy))
+    return _best(confirmed(name, policy, seed))
 
 
 def picked_twice(name: str, policy: Policy) -> tuple[int, list[int]]:

@@ -26,12 +26,7 @@ ALIKE = {
         "to 0.92, two of the replay to 0.83"
     ),
 }
-CLOSE = {
-    ("websearch-16-shallow", "latency"): (
-        "measured 0.10, over six seeds 0.00 to 0.10 and 0.05 on average: the leaders are predicted within "
-        "0.02 of each other, which is what a seed moves them by; judged by the probe it is 0.02"
-    ),
-}
+SEEDS = (1, 2, 3, 4)  # one seed picks among leaders alike by luck, and loses up to 0.14
 
 
 def cases(rows: Iterable[tuple[str, ...]], not_reached: Mapping[tuple[str, ...], str]) -> list[Any]:
@@ -45,13 +40,12 @@ def cases(rows: Iterable[tuple[str, ...]], not_reached: Mapping[tuple[str, ...],
     ]
 
 
-@pytest.mark.parametrize(
-    ("problem", "policy"),
-    cases(((name, one) for name in PROBLEMS if "mice" in picks.judges(name) for one in POLICIES), CLOSE),
-)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("problem", [name for name in PROBLEMS if "mice" in picks.judges(name)])
 def test_the_watermark_picked_is_close_to_the_best(problem: str, policy: str) -> None:
-    row = picks.picked(problem, POLICIES[policy])
-    assert picks.lost(problem, row, POLICIES[policy], "mice") <= picks.WORST_GOAL
+    rows = [picks.picked(problem, POLICIES[policy], seed) for seed in SEEDS]
+    lost = [picks.lost(problem, row, POLICIES[policy], "mice") for row in rows]
+    assert np.mean(lost) <= picks.WORST_GOAL
 
 
 @pytest.mark.slow

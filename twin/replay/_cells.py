@@ -38,7 +38,7 @@ def add_page(work: Work, queue: Record, q: int, number: int) -> int:
         cell = work.cells[first + i]
         cell.arrived = 0.0
         cell.marks = queue.marks_sum
-        cell.met = 0.0
+        cell.known = queue.marks_sum
         cell.lag = 0.0
         cell.parcels = -1
         if work.lost.size:
@@ -119,7 +119,7 @@ def rest(work: Work, queue: Record, q: int, step: int) -> None:
     cell = find_cell(work, q, step)
     if cell >= 0 and work.cells[cell + _MASK - (step & _MASK)].marks != queue.marks_sum:
         for i in range(cell + 1, cell + PAGE - (step & _MASK)):
-            work.cells[i].marks = queue.marks_sum
+            work.cells[i].marks = work.cells[i].known = queue.marks_sum
     if cell >= 0 and work.lost.size:
         for i in range(cell + 1, cell + PAGE - (step & _MASK)):
             work.lost[i].total = queue.lost_sum
@@ -188,43 +188,62 @@ def discard(work: Work, cell: Record) -> None:
 
 
 @inlined
-def left_by(work: Work, q: int, step: int) -> float:
-    """Arrival steps that have left a queue by the end of ``step``, and the part of the next that has."""
+def left_by(work: Work, q: int, step: int) -> tuple[float, float]:
+    """Arrival steps that have left a queue by the end of ``step``, and the part of the next that has; and the
+    running sum of their marks.
+
+    Of what many senders send at once in one step the first bytes may leave unmarked, and the last, many steps
+    later, all be marked: of a part that left, its own marks count.
+    """
     if step < 0:
-        return 0.0
-    cell = find_cell(work, q, step)
-    return step + 1.0 - work.cells[cell].lag if cell >= 0 else step + 1.0
+        return 0.0, 0.0
+    index = find_cell(work, q, step)
+    if index < 0:
+        return step + 1.0, work.marks[step >> PAGE_BITS, q]
+    cell = work.cells[index]
+    return step + 1.0 - cell.lag, cell.known
 
 
 @inlined
-def left_until(work: Work, q: int, time: float) -> float:
+def left_until(work: Work, q: int, time: float) -> tuple[float, float]:
     """The same at a moment within a step."""
     if time <= 0.0:
-        return 0.0
+        return 0.0, 0.0
     step = int(time)
     part = time - step
     first = work.pages[step >> PAGE_BITS, q]
     if first < 0 or step & _MASK == 0:  # the step before is not in this page
-        before = left_by(work, q, step - 1)
+        before, known = left_by(work, q, step - 1)
     else:
-        before = step - work.cells[first + (step & _MASK) - 1].lag
+        cell = work.cells[first + (step & _MASK) - 1]
+        before, known = step - cell.lag, cell.known
     if part == 0.0:
-        return before
-    after = step + 1.0 - work.cells[first + (step & _MASK)].lag if first >= 0 else step + 1.0
-    return before + part * (after - before)
+        return before, known
+    if first < 0:
+        return before + part * (step + 1.0 - before), known
+    cell = work.cells[first + (step & _MASK)]
+    return before + part * (step + 1.0 - cell.lag - before), known + part * (cell.known - known)
+
+
+@inlined
+def marks_by(work: Work, q: int, step: int) -> float:
+    """The running sum of a queue's marks up to an arrival step, all of which has left."""
+    index = find_cell(work, q, step)
+    return work.cells[index].marks if index >= 0 else work.marks[step >> PAGE_BITS, q]
 
 
 @inlined
 def marks_until(work: Work, q: int, position: float) -> float:
-    """The running sum of a queue's marks up to an arrival position."""
+    """The same up to an arrival position, which may be within a step."""
     if position <= 0.0:
         return 0.0
     step = math.ceil(position) - 1
-    index = find_cell(work, q, step)
-    if index < 0:
-        return work.marks[step >> PAGE_BITS, q]
-    cell = work.cells[index]
-    return cell.marks + (position - step) * cell.met
+    after = marks_by(work, q, step)
+    part = step + 1.0 - position
+    if part == 0.0:
+        return after
+    before = marks_by(work, q, step - 1) if step > 0 else 0.0
+    return after - part * (after - before)
 
 
 @inlined

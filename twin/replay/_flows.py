@@ -15,6 +15,8 @@ from twin.replay._cells import left_until, losses_until, marks_until
 from twin.replay.layout import NEVER, SEGMENTS, Ints, Record, Table, Tables, Work, uniform
 
 _MASK = SEGMENTS - 1
+LONE_STEPS = 8.0  # packets further apart than this are sent one by one
+KEEPS_PACE, SENDS_PACKETS = 1, 2  # while a packet waits, a flow sends at its old rate, or nothing
 MOST_UNREAD_STEPS = 64  # pages that a flow has not asked for are kept
 
 
@@ -37,7 +39,8 @@ def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
 def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
-    at = int(min(slot.cut_at, slot.increase_at, slot.due))  # alpha ticks are caught up at the next cut tick
+    at = min(slot.cut_at, slot.increase_at)  # alpha ticks are caught up at the next cut tick
+    at = int(min(at, slot.packet_at) if slot.waits else at)
     if slot.sending > 0.0:
         left = min(slot.remaining, slot.counted)
         if left < slot.sending * (at - slot.since):
@@ -124,12 +127,11 @@ def read_marks(tables: Tables, work: Work, index: int, time: float) -> tuple[flo
     clear = 1.0  # share unmarked by the queues after the first
     gone = 0.0  # share lost there
     q = hops.queue[end - 1]
-    position = left_until(work, q, time)
+    position, marks = left_until(work, q, time)
     for hop in range(end - 1, first, -1):
         read = work.reads[index, hop - first]
         moved = position - read.position
         if moved > 0.0:
-            marks = marks_until(work, q, position)
             clear *= 1.0 - min((marks - read.marks) / moved, 1.0)
             read.position, read.marks = position, marks
             if not tables.pfc:
@@ -137,10 +139,9 @@ def read_marks(tables: Tables, work: Work, index: int, time: float) -> tuple[flo
                 gone += (lost - read.lost) / moved
                 read.lost = lost
         q = hops.queue[hop - 1]
-        position = left_until(work, q, position - tables.queues[q].delay)
+        position, marks = left_until(work, q, position - tables.queues[q].delay)
     until = position - slot.delay
     read = work.reads[index, 0]
-    marks = marks_until(work, q, position)
     if until <= slot.read:
         read.position, read.marks = position, marks
         return 0.0, 0.0
@@ -273,20 +274,28 @@ def look_for_mark(tables: Tables, work: Work, index: int, step: int, params: Rec
 @inlined
 def pace(slot: Record) -> float:
     """The rate at which a flow's packets are now spaced."""
-    return slot.held if slot.held > 0.0 else slot.rate
+    return slot.held if slot.waits else slot.rate
+
+
+@inlined
+def lone(rate: float, packet_bytes: float) -> bool:
+    """Whether the packets of a flow at this rate are so far apart that each is sent for itself."""
+    return rate * LONE_STEPS < packet_bytes
 
 
 @inlined
 def tick(
-    tables: Tables, work: Work, index: int, step: int, params: Record, line_rate: float, seed: int, own: bool
+    tables: Tables, work: Work, index: int, step: int, params: Record, line_rate: float, seed: int
 ) -> float:
     """The alpha, cut and increase ticks of ``step``; returns the bytes that rates before the last add to it.
 
-    Alpha matters only at a cut, so its ticks are caught up, in order, at the next cut tick. ``own``: the
-    flow's rate spaces its packets, not its NIC.
+    Alpha matters only at a cut, so its ticks are caught up, in order, at the next cut tick. A packet that
+    waits keeps its time, and the new rate spaces those after it: one of 1 Mbit/s waits for up to 8 ms.
     """
     slot = work.slots[index]
+    packet_bytes = tables.packet_bytes
     ahead = 0.0
+    own = 1.5 * slot.sending >= slot.rate  # its rate spaces its packets, not its NIC (``_nics.paced``)
     while min(slot.cut_at, slot.increase_at) < step + 1:
         before = slot.rate
         at = min(slot.cut_at, slot.increase_at)
@@ -296,28 +305,31 @@ def tick(
             slot.increase_at += params.increase_steps
             increase(slot, params, line_rate)
             slot.timer_stage += 1
-        if slot.held > 0.0 or slot.rate == before:
+        if slot.waits or slot.rate == before:
             continue
-        ahead += (before - slot.rate) * max(at - step, 0.0)
-        if own:
-            ahead += keep_time(slot, before, max(at, float(step)), ahead, tables.packet_bytes)
+        at = max(at, float(step))
+        spaced = before if own else slot.sending
+        rest = until_next_packet(slot, spaced, at, packet_bytes) * spaced
+        if lone(slot.rate, packet_bytes):
+            # The packet that the old rate was sending has left, all of it.
+            slot.waits, slot.held = SENDS_PACKETS, slot.rate
+            ahead = rest + (ahead + before * (at - step) if own else slot.sending * (at - step))
+        elif own and slot.rate > before and rest > before:
+            slot.waits, slot.held = KEEPS_PACE, before
+        else:
+            ahead += (before - slot.rate) * (at - step)
+            if own:
+                ahead += rest * (1.0 - slot.rate / before)
     return ahead
 
 
 @inlined
-def keep_time(slot: Record, before: float, at: float, ahead: float, packet_bytes: float) -> float:
-    """A packet that waits keeps its time, and the new rate spaces those after it.
-
-    Where that is at once, returns the bytes that the old rate sends more than the new one until then.
-    Otherwise a raised rate is held back: from a least rate of 1 Mbit/s for up to 8 ms.
-    """
-    sent = slot.sent + slot.sending * (at - slot.since) + ahead
-    rest = packet_bytes - sent % packet_bytes
-    if slot.rate > before and rest > before:
-        slot.held = before
-        slot.due = at + rest / before
-        return 0.0
-    return rest * (1.0 - slot.rate / before)
+def until_next_packet(slot: Record, rate: float, at: float, packet_bytes: float) -> float:
+    """Steps from ``at`` until a flow's next packet leaves, 0 while its NIC is paused."""
+    if slot.packet_at < at and rate > 0.0:
+        spacing = packet_bytes / rate
+        slot.packet_at += math.ceil((at - slot.packet_at) / spacing) * spacing
+    return max(slot.packet_at - at, 0.0)
 
 
 @inlined
@@ -335,7 +347,7 @@ def cut(tables: Tables, work: Work, index: int, step: int, params: Record, seed:
         slot.draws += 1
         if not quiet:
             at = (slot.cut_at if ends else slot.alpha_at) - slot.return_delay
-            if at > slot.asked or overdue(work, index, at):
+            if at > slot.asked:
                 begun = slot.asked
                 until = min(max(at, begun + 1.0), last)  # queues do not mark within a step: a look at a time
                 p, n = marks_new(tables, work, index, until)
@@ -370,18 +382,24 @@ def marks_new(tables: Tables, work: Work, index: int, time: float) -> tuple[floa
 
 @inlined
 def cnp_drawn(slot: Record, p: float, n: float, seed: int) -> bool:
-    """Draw whether a CNP came of ``n`` packets, each marked with probability ``p``.
+    """Draw whether a CNP came of ``n`` more packets, each marked with probability ``p``.
 
-    Packets are evenly spaced: all stay unmarked with (1 − p)^n; fewer than one count as one, at n p. (A
-    Poisson count would mark a flow too slow to send any packet.)
+    A packet counts once all of it has been read, so that one which several looks share is drawn for once: m
+    stay unmarked with (1 − p)^m.
     """
+    slot.packets += n
+    slot.marked += n * p
+    if slot.packets < 1.0:
+        return False
+    p = min(slot.marked / slot.packets, 1.0 - 1e-12)
+    whole = math.floor(slot.packets)
+    slot.packets -= whole
+    slot.marked = p * slot.packets
     if p <= 0.0:
         return False
     draw = uniform(seed, slot.flow, slot.draws)
-    if n <= 1.0:
-        return draw < n * p
-    # 1 − (1 − p)^n lies between p and n p, and most draws do not.
-    return draw < p or (draw < n * p and draw < -math.expm1(-n * hazard_of(p)))
+    # 1 − (1 − p)^m lies between p and m p, and most draws do not.
+    return draw < p or (draw < whole * p and draw < -math.expm1(-whole * hazard_of(p)))
 
 
 @inlined

@@ -22,13 +22,14 @@ from twin.jit import inlined, kernel
 from twin.probe._draws import PROBES, slowdown_bin
 from twin.replay._background import begin_bin, end_bin
 from twin.replay._cells import begin_page, release_read, rest
-from twin.replay._flows import increase, look_for_mark, pace, schedule, tick, unmarked_hazard
+from twin.replay._flows import SENDS_PACKETS, increase, look_for_mark, pace, schedule, tick, unmarked_hazard
 from twin.replay._nics import (
     end_flow,
+    flowing,
     give_early,
+    leave,
     nic_capacity,
     note_acknowledgements,
-    paced,
     send,
     send_ahead,
     send_all,
@@ -36,6 +37,7 @@ from twin.replay._nics import (
     share_nic,
     spread,
     start_flow,
+    stop_flowing,
 )
 from twin.replay._pfc import apply_pauses, decide, hold, log_feeders
 from twin.replay._queues import LIGHT, last_bytes, run_queue
@@ -284,11 +286,13 @@ def replay(
             nic = nics[entry.nic]
             own = params[nic.params]
             elapsed = slot.sending * (step - slot.since)
-            ends = slot.sending > 0.0 and slot.remaining - elapsed <= slot.sending
+            leaves = slot.waits > 0 and slot.packet_at < step + 1 and nic.paused == 0
+            last = tables.packet_bytes if leaves and slot.waits == SENDS_PACKETS else slot.sending
+            ends = last > 0.0 and slot.remaining - elapsed <= last
             if ends and not tables.pfc:
                 # Before it may end, it sends lost bytes again.
                 unmarked_hazard(tables, work, index, float(step))
-                ends = slot.remaining - elapsed <= slot.sending
+                ends = slot.remaining - elapsed <= last
             if ends:
                 end_flow(index, slot.remaining - elapsed, step, tables, work)
                 free[n_free] = index
@@ -297,16 +301,20 @@ def replay(
             else:
                 before = pace(slot)
                 ahead = 0.0
-                if slot.due < step + 1:
-                    slot.held, slot.due = 0.0, NEVER
+                # A packet is followed at the rate that it leaves with.
+                ticks_first = leaves and min(slot.cut_at, slot.increase_at) < slot.packet_at
+                if leaves and not ticks_first:
+                    ahead = leave(tables, work, index, step)
                 if slot.counted - elapsed <= 0.0:
                     slot.counted += own.byte_counter
                     increase(slot, own, nic.rate)
                     slot.byte_stage += 1
                 if slot.armed:
-                    ahead = tick(tables, work, index, step, own, nic.rate, seed, nic.limiting == 0)
+                    ahead += tick(tables, work, index, step, own, nic.rate, seed)
                 else:
                     look_for_mark(tables, work, index, step, own)
+                if ticks_first:
+                    ahead += leave(tables, work, index, step)
                 shared_out = False
                 now = pace(slot)
                 if now != before:
@@ -314,7 +322,12 @@ def replay(
                     shared_out = nic.limiting or nic.wanted > nic_capacity(nic, queues, tables.ack_ratio)
                     if not shared_out:
                         nic.sending = nic.wanted
-                        send(slots, segments, index, paced(now, nic.wanted, nic.rate), entries, inlets, step)
+                    if slot.waits == SENDS_PACKETS:
+                        if slot.sending > 0.0:
+                            stop_flowing(tables, work, index, ahead, step)
+                    elif not shared_out:
+                        sending = flowing(slot, nic.wanted, nic.rate)
+                        send(slots, segments, index, sending, entries, inlets, step)
                         send_ahead(tables, slot, ahead)
                 schedule(slots, wheel, index, step + 1)
             if shared_out:

@@ -8,7 +8,7 @@ import numpy as np
 
 from twin.jit import inlined
 from twin.replay._cells import arrive
-from twin.replay._flows import pace, remember, schedule, unmarked_hazard
+from twin.replay._flows import SENDS_PACKETS, lone, pace, remember, schedule, unmarked_hazard
 from twin.replay._queues import append_ending
 from twin.replay.layout import NEVER, Ints, Record, Table, Tables, Work, uniform
 
@@ -27,8 +27,12 @@ def start_flow(index: int, f: int, tables: Tables, work: Work, params: Table, se
     slot.return_delay = entry.return_delay
     slot.rate = flow.rate
     slot.target = flow.rate
-    slot.held = 0.0
-    slot.due = NEVER
+    slot.packet_at = flow.began
+    slot.waits = 0
+    if lone(flow.rate, tables.packet_bytes):
+        slot.waits, slot.held = SENDS_PACKETS, flow.rate
+    slot.packets = 0.0
+    slot.marked = 0.0
     slot.alpha = 1.0
     slot.sending = 0.0
     slot.remaining = flow.bytes
@@ -84,7 +88,8 @@ def end_flow(index: int, left: float, step: int, tables: Tables, work: Work) -> 
     inlet.rate -= slot.sending
     inlet.burst += left
     inlet.flows -= 1
-    fraction = min(max(left / slot.sending, 0.0), 1.0)
+    fraction = slot.packet_at - step if slot.waits == SENDS_PACKETS else left / slot.sending
+    fraction = min(max(fraction, 0.0), 1.0)
     append_ending(tables, work, slot.flow, entry.suffix, step + entry.delay, fraction)
     nic = tables.nics[entry.nic]
     if slot.nic_before >= 0:
@@ -97,7 +102,7 @@ def end_flow(index: int, left: float, step: int, tables: Tables, work: Work) -> 
     if nic.limiting == 0:
         nic.sending = nic.wanted
     else:
-        nic.spare = max(nic.spare, 0.0) + slot.sending - left
+        nic.spare = max(nic.spare, 0.0) + max(slot.sending - left, 0.0)
     count_flow(tables, entry.suffix, -1)
 
 
@@ -125,6 +130,8 @@ def send(
     slot.sent += moved
     slot.counted -= moved
     slot.since = step
+    if slot.sending == 0.0:  # a pause is over: what waited leaves at once
+        slot.packet_at = max(slot.packet_at, float(step))
     slot.sending = sending
     remember(slot, segments, index, sending, step)
 
@@ -134,9 +141,53 @@ def send_ahead(tables: Tables, slot: Record, ahead: float) -> None:
     """Add to a flow's bytes of this step what it sent at another rate in a part of it."""
     entry = tables.entries[slot.entry]
     slot.remaining -= ahead
+    slot.counted -= ahead
     slot.sent += ahead
     entry.total += ahead
     tables.inlets[entry.inlet].burst += ahead
+
+
+@inlined
+def send_bytes(tables: Tables, work: Work, index: int, count: float, step: int) -> None:
+    """Put bytes of a flow that sends packet by packet on the wire, all in this step."""
+    slot = work.slots[index]
+    send_ahead(tables, slot, count)
+    remember(slot, work.segments, index, count, step)
+    remember(slot, work.segments, index, 0.0, step + 1)
+
+
+@inlined
+def leave(tables: Tables, work: Work, index: int, step: int) -> float:
+    """The packet that waited leaves in this step, and the present rate spaces the next one.
+
+    Returns the bytes to add where the flow goes on as a fluid of that rate from the step's begin.
+    """
+    slot = work.slots[index]
+    at = max(slot.packet_at, float(step))
+    if slot.waits == SENDS_PACKETS and lone(slot.rate, tables.packet_bytes):
+        send_bytes(tables, work, index, tables.packet_bytes, step)
+        slot.held = slot.rate
+        slot.packet_at = at + tables.packet_bytes / slot.rate
+        return 0.0
+    slot.waits = 0
+    return (slot.sending - slot.rate) * (at - step)
+
+
+@inlined
+def stop_flowing(tables: Tables, work: Work, index: int, last: float, step: int) -> None:
+    """From this step on a flow sends packet by packet; ``last`` bytes of it still go out in this one."""
+    slot = work.slots[index]
+    send(work.slots, work.segments, index, 0.0, tables.entries, tables.inlets, step)
+    if last < slot.remaining:
+        send_bytes(tables, work, index, last, step)
+    else:
+        slot.packet_at = step  # they are its last, and end it in the next step
+
+
+@inlined
+def flowing(slot: Record, wanted: float, line_rate: float) -> float:
+    """What a flow sends through its NIC as a fluid, at most."""
+    return 0.0 if slot.waits == SENDS_PACKETS else paced(pace(slot), wanted, line_rate)
 
 
 @inlined
@@ -204,7 +255,7 @@ def share_nic(
     index = nic.first_slot
     while index >= 0:
         slot = slots[index]
-        sending = min(paced(pace(slot), wanted, nic.rate), fair)
+        sending = min(flowing(slot, wanted, nic.rate), fair)
         if sending != slot.sending:
             inlets[entries[slot.entry].inlet].burst -= later * (sending - slot.sending)
             send(slots, segments, index, sending, entries, inlets, step + later)
@@ -248,14 +299,14 @@ def spread(
     count = 0
     index = nic.first_slot
     while index >= 0:
-        count += slots[index].flow < before and slots[index].rate > fair
+        count += slots[index].flow < before and pace(slots[index]) > fair
         index = slots[index].nic_after
     if nic.others > fair * nic.n_others:
         count += nic.n_others
     index = nic.first_slot
     while index >= 0:
         slot = slots[index]
-        if slot.flow < before and slot.rate > fair:
+        if slot.flow < before and pace(slot) > fair:
             send_ahead(tables, slot, min(extra / count, 0.5 * slot.remaining))
             schedule(slots, wheel, index, earliest)
         index = slot.nic_after

@@ -100,7 +100,7 @@ def pass_through(tables: Tables, work: Work, queue: Record, cell: Record, step: 
     """One step of an empty queue that sends all arrivals unmarked."""
     queue.sent = incoming
     queue.head = step + 1
-    cell.marks = queue.marks_sum
+    cell.marks = cell.known = queue.marks_sum
     if cell.parcels >= 0:
         forward(tables, work, cell, 1.0, step + queue.delay)
         discard(work, cell)
@@ -127,7 +127,7 @@ def serve(
     p = marking(0.5 * (queue.backlog + depth), curve[0], curve[1], curve[2])
     queue.sent = outgoing
     if queue.backlog == 0.0:
-        begin_step(queue, now, step, incoming)
+        begin_step(queue, step, incoming)
     if p > 0.0 or queue.marks > 0.0:
         queue.marked_at = step
     j = queue.head
@@ -144,44 +144,31 @@ def serve(
                 forward(tables, work, cell, fraction, step + queue.delay)
         if queue.left > 1e-6:
             break
-        cell.met = queue.marks
         queue.marks_sum += queue.marks
+        cell.marks = queue.marks_sum
         discard(work, cell)
         j += 1
         if j <= step:
             following = work.cells[cell_of(work, queue, q, j)]
-            begin_step(queue, following, j, max(following.arrived, 0.0))
+            begin_step(queue, j, max(following.arrived, 0.0))
     if j > step:
         depth = 0.0
     queue.head = j
     queue.backlog = depth
-    now.lag = step + 1.0 - j - part_gone(work, queue, q)
+    now.lag = step + 1.0 - j
+    now.known = queue.marks_sum
+    if depth > 0.0:
+        now.lag -= 1.0 - queue.left / work.cells[cell_of(work, queue, q, j)].arrived
+        now.known += queue.marks
     return p
 
 
 @inlined
-def begin_step(queue: Record, cell: Record, j: int, count: float) -> None:
+def begin_step(queue: Record, j: int, count: float) -> None:
     """The first byte of arrival step ``j`` is at the head of the queue."""
     queue.head = j
     queue.left = count
     queue.marks = 0.0
-    cell.marks = queue.marks_sum
-
-
-@inlined
-def part_gone(work: Work, queue: Record, q: int) -> float:
-    """The part of arrival step ``head`` that has left; its marks so far stand for the whole of it meanwhile.
-
-    What many senders send at once in one step takes many steps to leave, and is marked all along.
-    """
-    if queue.backlog <= 0.0:
-        return 0.0
-    cell = work.cells[cell_of(work, queue, q, queue.head)]
-    part = 1.0 - queue.left / cell.arrived
-    if part <= 0.0:
-        return 0.0
-    cell.met = queue.marks / part
-    return float(part)
 
 
 @inlined

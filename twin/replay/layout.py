@@ -324,8 +324,11 @@ SLOT = np.dtype(
         ("sent", FLOAT),  # bytes sent until then
         ("rate", FLOAT),  # R_C, before the NIC shares
         ("target", FLOAT),  # R_T
-        ("held", FLOAT),  # the rate that spaced the packet now waiting, 0 where that is the present one, ...
-        ("due", FLOAT),  # ... and when it leaves, in steps
+        ("packet_at", FLOAT),  # when its next packet leaves, in steps; brought up to date as rates change
+        ("held", FLOAT),  # the rate that spaced the packet now waiting, ...
+        ("waits", INT),  # ... where that is another than ``rate``: ``_flows.KEEPS_PACE`` or ``SENDS_PACKETS``
+        ("packets", FLOAT),  # the part of a packet that was read but did not count yet, ...
+        ("marked", FLOAT),  # ... times how likely it was marked
         ("alpha", FLOAT),
         ("cut_at", FLOAT),  # until the first mark: when it is next looked for
         ("increase_at", FLOAT),
@@ -360,15 +363,15 @@ READ = np.dtype([("position", FLOAT), ("marks", FLOAT), ("lost", FLOAT)], align=
 CELL = np.dtype(
     [
         ("arrived", FLOAT),  # bytes
-        ("marks", FLOAT),  # running sum of the mean marking of the arrival steps before this one ...
-        ("met", FLOAT),  # ... and that of this one, of the part of it that has left
-        ("lag", np.float32),  # by the end of this step, this many arrival steps have not left, or only a part
+        ("marks", FLOAT),  # running sum of the mean marking of arrival steps up to this one, once it has left
+        ("known", FLOAT),  # the same of all that has left by the end of this step
+        ("lag", np.float32),  # by then, how many arrival steps have not left
         ("parcels", SHORT),  # first of those that arrived, −1 if none
     ],
     align=True,
 )
 
-LOSS = np.dtype([("total", FLOAT), ("share", FLOAT)], align=True)  # by arrival step, as ``marks`` and ``met``
+LOSS = np.dtype([("total", FLOAT), ("share", FLOAT)], align=True)  # before an arrival step, and of it
 
 # What a stream that goes on brings to a queue in one step.
 PARCEL = np.dtype([("bytes", FLOAT), ("suffix", SHORT), ("after", SHORT)], align=True)

@@ -234,7 +234,10 @@ class _Paths:
         ]
         # The kernel simulates the cables up to the last queue; the rest of the loop comes after it.
         scenario = self.scenario
-        loop_s = 2.0 * scenario.over_paths(scenario.port_delay_s, np.add)
+        # A byte leaves its sender half a packet's time before the packet has.
+        first = np.array([path[0] for path in paths])
+        half_s = 0.5 * scenario.packet_wire_bytes / scenario.port_rate_bytes_per_s[first]
+        loop_s = scenario.packet_alone_s - half_s
         for index, path in enumerate(paths):
             fixed_s = scenario.dcqcn_of(scenario.ports[path[0]].node).feedback_delay_s
             if fixed_s is not None:

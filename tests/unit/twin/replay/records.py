@@ -62,7 +62,7 @@ def fresh_slots(count: int) -> Table:
 
 def silence(slots: Table) -> None:
     """No slot has an event ahead."""
-    for column in ("cut_at", "alpha_at", "increase_at", "due", "next_at"):
+    for column in ("cut_at", "alpha_at", "increase_at", "next_at"):
         slots[column] = layout.NEVER
     slots["remaining"] = slots["counted"] = math.inf
     slots["draws"] = 1
@@ -162,8 +162,8 @@ class Bench:
         index = cell_of(work, queue, q, step)
         assert not work.pool[0]["short"]
         cell = work.cells[index]
-        cell["marks"], cell["met"] = queue["marks_sum"], p
         queue["marks_sum"] += p
+        cell["marks"] = cell["known"] = queue["marks_sum"]
         if p > 0.0:
             queue["marked_at"] = step
         if work.lost.size:

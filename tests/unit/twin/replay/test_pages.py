@@ -41,9 +41,9 @@ def test_a_page_given_back_is_used_again_as_if_new() -> None:
     assert add_page(work, queue, 0, 5) == 0
     assert work.pool[0]["n_pages"] == 3
     cells, lost = work.cells[:PAGE], work.lost[:PAGE]
-    assert set(cells["arrived"]) == set(cells["met"]) == set(cells["lag"]) == set(lost["share"]) == {0.0}
+    assert set(cells["arrived"]) == set(cells["lag"]) == set(lost["share"]) == {0.0}
     assert set(cells["parcels"]) == {-1}
-    assert set(cells["marks"]) == {1.5 * PAGE}
+    assert set(cells["marks"]) == set(cells["known"]) == {1.5 * PAGE}
     assert set(lost["total"]) == {0.75 * PAGE}
     assert add_page(work, queue, 0, 6) == 3 * PAGE
     assert not work.pool[0]["short"]
@@ -92,7 +92,7 @@ def test_a_queue_that_rests_and_wakes_keeps_its_sums(bursts: list[tuple[int, int
         if not queue["busy"]:
             rested += 1
             # Nothing waits: all that arrived so far has left.
-            assert left_by(bench.work, 0, step) == step + 1
+            assert left_by(bench.work, 0, step) == (step + 1, queue["marks_sum"])
             assert marks_until(bench.work, 0, step + 1.0) == pytest.approx(queue["marks_sum"])
         sums.append(float(queue["marks_sum"]))
     assert rested >= sum(gap - 1 for gap, _ in bursts) + 2 * PAGE

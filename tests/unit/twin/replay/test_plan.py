@@ -106,8 +106,12 @@ def test_units_are_steps_and_bytes() -> None:
 def test_the_way_back_is_what_the_kernel_has_not_walked() -> None:
     one_way = star([flow("h0", "h1", 1e5)], delay_us=10.0, dcqcn=CHURNING, duration_s=1e-3)
     [entry] = compile_tables(one_way, STEP_S).entries
-    # There and back is 40 µs, 20 steps, the NIC's cable 5 of them.
-    assert (entry["delay"], entry["return_delay"]) == (5, 15)
+    # There and back is 40 µs, 20 steps, the NIC's cable 5 of them. A packet is stored and forwarded twice,
+    # counted from when half of it has been sent, and its acknowledgement too.
+    byte_s = 1.0 / one_way.ports[0].rate_bytes_per_s
+    stored_s = (1.5 * one_way.packet_wire_bytes + 2 * one_way.ack_wire_bytes) * byte_s
+    assert entry["delay"] == 5
+    assert entry["return_delay"] == pytest.approx(15 + stored_s / STEP_S)
     fixed = replace(one_way, dcqcn=replace(CHURNING, feedback_delay_s=100e-6))
     [entry] = compile_tables(fixed, STEP_S).entries
     assert entry["return_delay"] == pytest.approx(50 - 5)

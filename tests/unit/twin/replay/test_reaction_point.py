@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from tests.oracles.reaction_point import Sender, rates
 from tests.unit.twin.replay.records import PACKET, fresh_slots, one_queue, parameters
-from twin.replay._flows import arm, increase, keep_time, look_for_mark, pace, tick, unmarked_hazard
+from twin.replay._flows import (
+    KEEPS_PACE,
+    SENDS_PACKETS,
+    arm,
+    cnp_drawn,
+    increase,
+    look_for_mark,
+    pace,
+    tick,
+    unmarked_hazard,
+)
+from twin.replay._nics import leave
 from twin.replay.layout import Record
 
 pytestmark = pytest.mark.kernels
@@ -35,6 +46,8 @@ class Run:
         self.n_steps = n_steps
         self.cnp_steps = sorted(cnp_steps)
         self.bench = one_queue(n_steps=n_steps)
+        # Packets that follow each other at once: only the clocks matter.
+        self.bench.tables = self.bench.tables._replace(packet_bytes=1e-9 * PACKET)
         self.slot = self.bench.begin(1_000 * PACKET, WAY_BACK)
         self.slot["rate"] = self.slot["target"] = rate
         self.slot["alpha"] = 0.0
@@ -49,7 +62,7 @@ class Run:
         for step in range(self.n_steps):
             self.bench.pass_marked(step, 1.0 if step + 1 + WAY_BACK in later else 0.0)
             if slot["armed"]:
-                self.ahead[step] = tick(tables, work, 0, step, self.params, LINE, 7, False)
+                self.ahead[step] = tick(tables, work, 0, step, self.params, LINE, 7)
             elif step in first:
                 unmarked_hazard(tables, work, 0, step - WAY_BACK)
                 arm(slot, float(step), self.params)
@@ -180,7 +193,7 @@ def test_fractional_clocks_do_not_drift() -> None:
     assert cuts.tolist() == np.floor(exact + 1e-9).astype(int).tolist()
     # Bytes of a step in which a cut falls: those at the rate before it, then those after.
     before, after, part = out[cuts - 1, 0], out[cuts, 0], exact - cuts
-    np.testing.assert_allclose(after + run.ahead[cuts], part * before + (1 - part) * after, rtol=1e-9)
+    np.testing.assert_allclose(after + run.ahead[cuts], part * before + (1 - part) * after, rtol=1e-6)
     assert np.count_nonzero(run.ahead) <= len(cuts)
 
 
@@ -192,41 +205,81 @@ def test_all_ticks_of_a_step_count_for_their_part_of_it() -> None:
         run.bench.pass_marked(step, 0.0)
     slot["armed"], slot["alpha"], slot["alpha_at"], slot["cut_cnp"] = 1, 1.0, 1e6, 1
     slot["cut_at"] = 10.5
-    ahead = tick(tables, work, 0, 10, run.params, LINE, 7, False)
+    ahead = tick(tables, work, 0, 10, run.params, LINE, 7)
     # 1000 until 10.5, 500 until 10.625; then half of the way back to 1000 every eighth of a step.
     rates_after = [500.0, 750.0, 875.0, 937.5]
     assert slot["rate"] == rates_after[-1]
-    assert slot["rate"] + ahead == pytest.approx(0.5 * LINE + 0.125 * sum(rates_after), rel=1e-12)
+    assert slot["rate"] + ahead == pytest.approx(0.5 * LINE + 0.125 * sum(rates_after), rel=1e-6)
     assert (slot["cut_at"], slot["increase_at"], slot["timer_stage"]) == (11.0, 11.0, 3)
 
 
-def spaced(rate: float, before: float, sent: float) -> Any:
-    """A flow that has sent so much by step 10, and whose rate changes there."""
-    [slot] = fresh_slots(1)
-    slot.rate, slot.sending, slot.sent, slot.since = rate, before, sent, 10
-    return slot
+def changed(
+    rate: float, packet_at: float, *, cut_at: float = 1e9, raised_at: float = 1e9
+) -> tuple[Any, float]:
+    """A flow of so many bytes a step whose next packet, of 1 000 bytes, leaves then.
+
+    Its slot after step 10, in which it is cut to a half or raised half of the way to 10 000, and the bytes
+    that ``tick`` adds.
+    """
+    run = Run(parameters(alpha_steps=1e6), [], 12)
+    slot, tables, work = run.slot, run.bench.tables._replace(packet_bytes=PACKET), run.bench.work
+    for step in range(11):
+        run.bench.pass_marked(step, 0.0)
+    slot["rate"] = slot["sending"] = rate
+    slot["target"], slot["packet_at"] = 10_000.0, packet_at
+    slot["armed"], slot["alpha"], slot["alpha_at"], slot["cut_cnp"] = 1, 1.0, 1e6, 1
+    slot["cut_at"], slot["increase_at"] = cut_at, raised_at
+    return slot, tick(tables, work, 0, 10, run.params, 10_000.0, 7)
 
 
 def test_a_packet_that_waits_keeps_its_time_when_the_rate_falls() -> None:
-    # 400 of 1 000 bytes to go at 2 000 a step: it leaves in 0.2 of a step, in which the new rate sends 100.
-    slot = spaced(500.0, 2_000.0, 2_600.0)
-    assert keep_time(slot, 2_000.0, 10.0, 0.0, PACKET) == pytest.approx(400.0 - 100.0)
-    assert slot.held == 0.0
+    # It leaves 0.2 of a step later, in which the old rate sends 400 bytes and the new one 200.
+    slot, ahead = changed(2_000.0, 10.2, cut_at=10.0)
+    assert slot["rate"] == pace(slot) == 1_000.0
+    assert ahead == pytest.approx(400.0 - 200.0)
 
 
 def test_and_when_it_rises_within_a_step() -> None:
-    slot = spaced(4_000.0, 2_000.0, 2_600.0)
-    assert keep_time(slot, 2_000.0, 10.0, 0.0, PACKET) == pytest.approx(400.0 - 800.0)
-    assert slot.held == 0.0
+    slot, ahead = changed(2_000.0, 9.7, raised_at=10.0)  # the next one half a step after that
+    assert slot["rate"] == pace(slot) == 6_000.0
+    assert ahead == pytest.approx(400.0 - 1_200.0)
 
 
-def test_a_rate_raised_from_the_least_begins_with_the_next_packet() -> None:
-    slot = spaced(500.0, 2.0, 2_600.0)
-    assert keep_time(slot, 2.0, 10.5, 0.0, PACKET) == 0.0
-    assert pace(slot) == slot.held == 2.0
-    assert slot.due == pytest.approx(10.5 + (400.0 - 0.5 * 2.0) / 2.0)
-    slot.held = 0.0
-    assert pace(slot) == 500.0
+def test_a_rate_raised_begins_with_the_next_packet() -> None:
+    slot, ahead = changed(500.0, 11.5, raised_at=10.25)
+    assert (slot["rate"], pace(slot), slot["waits"], ahead) == (5_250.0, 500.0, KEEPS_PACE, 0.0)
+
+
+def test_packets_far_apart_are_sent_one_by_one() -> None:
+    # Half of a packet was sent as a fluid: it has left, and the rest of it goes out in this step.
+    slot, ahead = changed(200.0, 12.75, cut_at=10.25)
+    assert (slot["rate"], pace(slot), slot["waits"]) == (100.0, 100.0, SENDS_PACKETS)
+    assert ahead == pytest.approx(0.25 * 200.0 + 500.0)
+    run = Run(parameters(), [], 30)
+    tables, work = run.bench.tables._replace(packet_bytes=PACKET), run.bench.work
+    waiting, sent = run.slot, run.slot["sent"]
+    waiting["waits"], waiting["held"], waiting["rate"], waiting["sending"] = SENDS_PACKETS, 100.0, 50.0, 0.0
+    waiting["packet_at"] = 12.75
+    assert leave(tables, work, 0, 12) == 0.0
+    assert waiting["sent"] - sent == PACKET
+    assert (waiting["packet_at"], pace(waiting)) == (12.75 + 20.0, 50.0)
+    # A rate raised since goes on as a fluid, from when the packet leaves.
+    waiting["rate"] = 4_000.0
+    assert leave(tables, work, 0, 32) == -0.75 * 4_000.0
+    assert (waiting["waits"], pace(waiting)) == (0, 4_000.0)
+
+
+def test_a_packet_that_many_looks_share_is_drawn_for_once() -> None:
+    [slot] = fresh_slots(1)
+    slot.packets = slot.marked = 0.0
+    came = [cnp_drawn(slot, 1.0, 0.25, 7) for _ in range(40)]
+    assert came == [False, False, False, True] * 10
+    # Half of its bytes met no mark: so it is marked with one half.
+    count = 0
+    for draw in range(4_000):
+        slot.draws = draw
+        count += cnp_drawn(slot, 0.0, 0.5, 7) + cnp_drawn(slot, 1.0, 0.5, 7)
+    assert count == pytest.approx(2_000, abs=150)
 
 
 @pytest.mark.parametrize("look_steps", [1, 3, 8])
