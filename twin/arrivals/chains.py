@@ -35,12 +35,13 @@ Pair = tuple[str, str]
 class Chained:
     """``arrivals`` with messages added that chains would send next, which start as the window ends.
 
-    ``after`` [i] is the row that a message waits for, −1 for none, ``gap_s`` the usual time between.
+    ``after`` [i] is the row that a message waits for, −1 for none, ``gap_s`` [i] the time between: the usual
+    one, or the pause that was seen.
     """
 
     arrivals: FlowArrivals
     after: NDArray[np.int64]
-    gap_s: float
+    gap_s: NDArray[np.float64]
 
 
 def _ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
@@ -86,7 +87,10 @@ def chained(
         return None
     waits = np.flatnonzero(after >= 0)
     # Of one message sampling shows the gap to some tens of microseconds.
-    usual_s = max(float(np.median(arrivals.start_s[waits] - _ends_s(arrivals)[after[waits]])), 0.0)
+    seen_s = arrivals.start_s[waits] - _ends_s(arrivals)[after[waits]]
+    usual_s = max(float(np.median(seen_s)), 0.0)
+    gap_s = np.full(len(arrivals), usual_s)
+    gap_s[waits] = np.where(seen_s > _FOLLOWS_S, seen_s, usual_s)
     more: list[int] = []
     more_after: list[int] = []
     for last in np.setdiff1d(waits, after).tolist():
@@ -107,13 +111,15 @@ def chained(
         n_samples=np.zeros(len(more), np.int64),
         end_seen=np.zeros(len(more), np.bool_),
     )
-    return Chained(arrivals.and_then(added), np.concatenate((after, more_after)), usual_s)
+    gap_s = np.concatenate((gap_s, np.full(len(more), usual_s)))
+    return Chained(arrivals.and_then(added), np.concatenate((after, more_after)), gap_s)
 
 
 def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> NDArray[np.int64]:
     """For each message the row of the large one of its pair that ended nearest to its start; −1 without one.
 
-    None is followed by two.
+    Given the ``pairs`` of chains, one that began after a pause follows the last that had ended. None is
+    followed by two.
     """
     after = np.full(len(arrivals), -1)
     end_s = _ends_s(arrivals)
@@ -127,7 +133,10 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
         for row in rows:
             starts_s = arrivals.start_s[row]
             before = min(free, key=lambda one: abs(end_s[one] - starts_s), default=-1)
-            if before >= 0 and abs(end_s[before] - starts_s) <= within_s[before]:
+            if before >= 0 and abs(end_s[before] - starts_s) > within_s[before]:
+                ended = [one for one in free if pairs is not None and end_s[one] <= starts_s]
+                before = max(ended, key=lambda one: end_s[one], default=-1)
+            if before >= 0:
                 after[row] = before
                 free.remove(before)
             free.append(row)

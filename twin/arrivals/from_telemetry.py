@@ -122,7 +122,7 @@ def _waits(linked: Chained, kept: NDArray[np.int64]) -> Waits:
     place[kept] = np.arange(len(kept))
     after = np.where(linked.after[kept] >= 0, place[linked.after[kept]], -1)
     after[after >= place[kept]] = -1  # both ran when the replay begins
-    return Waits(after=after, gap_s=np.full(len(kept), linked.gap_s))
+    return Waits(after=after, gap_s=linked.gap_s[kept])
 
 
 def replayed_from_s(state: NetworkState, replay_s: float | None = None) -> float:

@@ -66,6 +66,18 @@ def test_the_usual_pause_between_transfers_is_kept() -> None:
     assert found.gap_s == pytest.approx(60e-6, abs=10e-6)
 
 
+def test_a_transfer_after_a_long_pause_waits_for_the_one_before_and_as_long_again() -> None:
+    # As in a ring all-reduce, whose hosts wait for their neighbours: some steps begin late.
+    late = np.where(np.arange(40) % 4 == 3, 2e-3, 0.0)
+    seen = of_pair(in_turn(40) + np.cumsum(late))
+    pairs = chains_of(seen, NICS)
+    assert pairs == {("h7", "h0")}
+    found = chained(seen, pairs, 0.0, UNTIL_S)
+    assert found is not None
+    assert found.after[: len(seen)].tolist() == [-1, *range(39)]
+    assert found.gap_s[: len(seen)] == pytest.approx(late, abs=20e-6)
+
+
 def of_pairs(count: int, start_s: NDArray[np.float64]) -> FlowArrivals:
     every = of_pair(start_s, src="a0")
     for number in range(1, count):
