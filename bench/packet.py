@@ -1,32 +1,40 @@
 """The packet engine: what a packet-hop costs, how that compares with the other simulator, how much memory a
 large fabric takes, and how close the answers come to the reference truths.
 
-Times are of one thread alone,
-warm. The other simulator's time is what the truth files recorded (``simulator_wall_s``) on its own machine.
+Times are of one thread alone, warm. The other simulator's time is what the truth files recorded
+(``simulator_wall_s``) on its own machine. ``python -m bench.packet drawn [FIRST [COUNT]]`` holds the replay
+against packets on fabrics and traffic drawn at random: ten seconds each on a core.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from bench import accuracy
-from bench.accuracy import Cell
+from bench.accuracy import Cell, markdown
 from bench.figure import Figure, write
+from learn.states import any_watermark, state
 from telemetry.topology import leaf_spine
+from twin.engine import engine
 from twin.packet.fabric import Fabric
 from twin.packet.model import PacketEngine
 from twin.packet.plan import FabricPlan
 from twin.prediction import Prediction
 from twin.scenario import Scenario
+from twin.search.gain import POLICIES, gain_over, persistent_bytes_share
 from twin.senders.dcqcn import PAPER
 from twin.traffic.base import Hosts
 from twin.traffic.patterns import Poisson
@@ -38,6 +46,9 @@ REPEATS = 3
 HOPS_GOAL, FASTER_GOAL = 5e6, 10.0
 LARGE_S, LARGE_WALL_GOAL_S, LARGE_MEMORY_GOAL_MB = 0.01, 120.0, 2000.0
 RATIO_GOAL, RANK_GOAL, NOISY_RANK_GOAL = 0.10, 0.97, 0.93
+FIRST_DRAWN, N_DRAWN = 6_000_000, 70  # beyond the states that anything was learnt from or worked out on
+LEAST_QUEUE_BYTES = 300.0  # of a shorter mean a ratio says nothing
+VENDOR_CNP_S = 15e-6
 TRUTH_PACKET_S = 83e-9  # what 1048 bytes take at the truths' 100 Gbit/s ports (PROVENANCE.md)
 
 
@@ -169,3 +180,83 @@ def measure() -> Iterable[Figure]:
         for name in accuracy.PROBLEMS:
             own = [one for one in compared if one.problem == name]
             yield from accuracy.agreement(f"packet, {name}, {how}", "truth", own)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A state drawn at random: by figure, replay ÷ packets of each watermark; and gain lost to the best of
+    these, judged by packets, by the replay's pick and by that of another seed of the packets.
+    """
+
+    clocks: str
+    ratios: dict[str, list[float]]
+    lost: float
+    lost_by_packets: float
+
+
+def drawn(seed: int) -> Drawn:
+    """Two seeds of the replay and three of packets, on what runs and 15 watermarks."""
+    found = state(seed)
+    rng = np.random.default_rng([seed, 21])
+    watermarks = [found.incumbent, *(any_watermark(rng) for _ in range(15))]
+    runs = {
+        name: [engine(name).predict(found.scenario, watermarks, seed=one) for one in range(1, count + 1)]
+        for name, count in (("replay", 2), ("packet", 3))
+    }
+    ratios: defaultdict[str, list[float]] = defaultdict(list)
+    for row in range(len(watermarks)):
+        ours, packets = ([_figures(run[row]) for run in runs[name]] for name in ("replay", "packet"))
+        for figure in packets[0]:
+            mean = float(np.mean([one[figure] for one in packets]))
+            if mean > (LEAST_QUEUE_BYTES if figure == "mean queue" else 0.0):
+                ratios[figure].append(float(np.mean([one[figure] for one in ours])) / mean)
+    gains = {
+        name: np.array([_gains(found.scenario, run) for run in of_seeds]) for name, of_seeds in runs.items()
+    }
+    truth, of_two = gains["packet"].mean(axis=0), gains["packet"][1:].mean(axis=0)
+    return Drawn(
+        "vendor" if found.scenario.dcqcn.cnp_interval_s < VENDOR_CNP_S else "paper",
+        dict(ratios),
+        float(truth.max() - truth[gains["replay"].mean(axis=0).argmax()]),
+        float(of_two.max() - of_two[gains["packet"][0].argmax()]),
+    )
+
+
+def _figures(prediction: Prediction) -> dict[str, float]:
+    classes = {name: one for name, one in prediction.slowdown.items() if name != "all"}
+    return {
+        "mean queue": prediction.queue_mean_bytes,
+        "goodput": prediction.goodput_bytes_per_s,
+        **{f"{name} mean": one.mean for name, one in classes.items()},
+        **{f"{name} p99": one.p99 for name, one in classes.items()},
+    }
+
+
+def _gains(scenario: Scenario, run: list[Prediction]) -> list[float]:
+    share = persistent_bytes_share(scenario, run[0].goodput_bytes_per_s)
+    return [gain_over(run[0], one, POLICIES["balanced"], share).value for one in run]
+
+
+def show_drawn(first: int, count: int) -> None:
+    """Prints a table: a column a kind of clocks, medians and what eight in ten watermarks lie within."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(drawn, range(first, first + count)))
+    kinds = {clocks: [one for one in found if one.clocks == clocks] for clocks in ("paper", "vendor")}
+    table = markdown("replay ÷ packets", *(f"{clocks}, {len(of)} states" for clocks, of in kinds.items()))
+    for figure in dict.fromkeys(name for one in found for name in one.ratios):
+        cells = []
+        for of in kinds.values():
+            all_of = [ratio for one in of for ratio in one.ratios.get(figure, [])]
+            low, median, high = np.quantile(all_of, (0.1, 0.5, 0.9)) if all_of else (np.nan,) * 3
+            cells.append(f"{median:.2f} ({low:.2f} to {high:.2f})")
+        table.add_row(figure, *cells)
+    for name, key in (("gain lost by its pick", "lost"), ("… by another seed of packets", "lost_by_packets")):
+        table.add_row(name, *(f"{np.mean([getattr(one, key) for one in of]):.3f}" for of in kinds.values()))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] != ["drawn"]:
+        sys.exit("usage: python -m bench.packet drawn [FIRST [COUNT]]; the rest: python -m bench packet")
+    given = [int(one) for one in sys.argv[2:4]]
+    show_drawn(*given, *(FIRST_DRAWN, N_DRAWN)[len(given) :])

@@ -65,8 +65,8 @@ RANKED = [
         0.95,
         marks=pytest.mark.xfail(
             strict=True,
-            reason="measured 0.92: 18 of the 47 true goodputs lie within 2 %, "
-            "of which the replay has those of a low Kmax up to 1.7 % too high",
+            reason="measured 0.91: 18 of the 47 true goodputs lie within 2 %, "
+            "of which the replay has those of a low Kmax up to 3 % too high",
         ),
     ),
     pytest.param(
@@ -75,8 +75,8 @@ RANKED = [
         0.95,
         marks=pytest.mark.xfail(
             strict=True,
-            reason="measured 0.66: 36 of the truth's 47 goodputs lie within 2 %, 29 of them within 1 %, and "
-            "the engine's own answers under two seeds agree with each other only to 0.62 to 0.75",
+            reason="measured 0.69: 36 of the truth's 47 goodputs lie within 2 %, 29 of them within 1 %, and "
+            "the engine's own answers under two seeds agree with each other only to 0.51 to 0.78",
         ),
     ),
 ]
