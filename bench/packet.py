@@ -34,7 +34,7 @@ from twin.packet.model import PacketEngine
 from twin.packet.plan import FabricPlan
 from twin.prediction import Prediction
 from twin.scenario import Scenario
-from twin.search.gain import POLICIES, gain_over, persistent_bytes_share
+from twin.search.gain import POLICIES, gains_over_first
 from twin.senders.dcqcn import PAPER
 from twin.traffic.base import Hosts
 from twin.traffic.patterns import Poisson
@@ -49,6 +49,7 @@ RATIO_GOAL, RANK_GOAL, NOISY_RANK_GOAL = 0.10, 0.97, 0.93
 FIRST_DRAWN, N_DRAWN = 6_000_000, 70  # beyond the states that anything was learnt from or worked out on
 LEAST_QUEUE_BYTES = 300.0  # of a shorter mean a ratio says nothing
 VENDOR_CNP_S = 15e-6
+POLICY = POLICIES["balanced"]
 TRUTH_PACKET_S = 83e-9  # what 1048 bytes take at the truths' 100 Gbit/s ports (PROVENANCE.md)
 
 
@@ -211,7 +212,10 @@ def drawn(seed: int) -> Drawn:
             if mean > (LEAST_QUEUE_BYTES if figure == "mean queue" else 0.0):
                 ratios[figure].append(float(np.mean([one[figure] for one in ours])) / mean)
     gains = {
-        name: np.array([_gains(found.scenario, run) for run in of_seeds]) for name, of_seeds in runs.items()
+        name: np.array(
+            [[one.value for one in gains_over_first(found.scenario, run, POLICY)] for run in of_seeds]
+        )
+        for name, of_seeds in runs.items()
     }
     truth, of_two = gains["packet"].mean(axis=0), gains["packet"][1:].mean(axis=0)
     return Drawn(
@@ -230,11 +234,6 @@ def _figures(prediction: Prediction) -> dict[str, float]:
         **{f"{name} mean": one.mean for name, one in classes.items()},
         **{f"{name} p99": one.p99 for name, one in classes.items()},
     }
-
-
-def _gains(scenario: Scenario, run: list[Prediction]) -> list[float]:
-    share = persistent_bytes_share(scenario, run[0].goodput_bytes_per_s)
-    return [gain_over(run[0], one, POLICIES["balanced"], share).value for one in run]
 
 
 def show_drawn(first: int, count: int) -> None:

@@ -34,9 +34,8 @@ from twin.search.gain import (
     MOMENTS_TELL,
     POLICIES,
     Gain,
-    gain_over,
+    gains_over_first,
     joined_over_moments,
-    persistent_bytes_share,
 )
 from twin.search.slices import deal, slices
 from twin.senders.dcqcn import PAPER, PRESETS
@@ -178,9 +177,8 @@ def slices_judged(seed: int = 1, clocks: str = "paper") -> Iterable[Figure]:
     _, parts, _ = slices(scenario, deal(scenario, N_SLICES), range(MOMENTS_TELL), NOW, seed)
 
     def gains(name: str, one: Scenario) -> list[Gain]:
-        now, *new = engine(name).predict(one, tried, seed=seed)
-        share = persistent_bytes_share(one, now.goodput_bytes_per_s)
-        return [gain_over(now, prediction, POLICIES["balanced"], share) for prediction in new]
+        found = engine(name).predict(one, tried, seed=seed)
+        return gains_over_first(one, found, POLICIES["balanced"])[1:]
 
     sampled = zip(*(gains("replay", part) for part in parts), strict=True)
     found = [joined_over_moments(row, [1.0] * len(row), len(row)) for row in sampled]

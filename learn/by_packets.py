@@ -24,7 +24,7 @@ from twin.advice.labelled import kept
 from twin.engine import engine
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
-from twin.search.gain import POLICIES, gain_over, persistent_bytes_share
+from twin.search.gain import POLICIES, gains_over_first
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings
 from twin.search.round import tune
@@ -78,9 +78,8 @@ def judged(seed: int, learnt: Mapping[str, Learnt], settings: SearchSettings) ->
 
 def _gains(name: str, scenario: Scenario, marks: Sequence[Watermark]) -> list[float]:
     """Of all but the first, over the first."""
-    now, *others = engine(name).predict(scenario, marks, seed=1)
-    share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
-    return [gain_over(now, one, POLICY, share).value for one in others]
+    found = engine(name).predict(scenario, marks, seed=1)
+    return [one.value for one in gains_over_first(scenario, found, POLICY)[1:]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

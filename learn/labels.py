@@ -15,7 +15,7 @@ from twin.advice.features import Queue, Scales, fixed_features
 from twin.advice.labelled import EVEN, Labelled
 from twin.prediction import SolveStatus
 from twin.replay.model import ReplayEngine
-from twin.search.gain import gain_over, persistent_bytes_share
+from twin.search.gain import gains_over_first
 from twin.watermark import Watermark
 
 MarksOf = Callable[[State, Scales], Sequence[Watermark]]
@@ -79,9 +79,7 @@ def _label(seed: int) -> str:
     scales = Scales.of(drawn.scenario)
     marks = [drawn.incumbent, *_marks_of(drawn, scales)]
     found = ReplayEngine().predict(drawn.scenario, marks, seed=_ENGINE_SEED)
-    now = found[0]
-    share = persistent_bytes_share(drawn.scenario, now.goodput_bytes_per_s)
-    gains = [gain_over(now, one, EVEN, share) for one in found]
+    gains = gains_over_first(drawn.scenario, found, EVEN)
     queues = [
         Queue.over(np.array(one.port_queue_mean_bytes)) if one.status is SolveStatus.OK else Queue(0.0, 0.0)
         for one in found

@@ -21,7 +21,7 @@ from twin.errors import ParameterError, TwinError
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.explain import absent_notes
-from twin.search.gain import gain_over, persistent_bytes_share
+from twin.search.gain import gains_over_first
 from twin.search.problem import SearchSettings, persistent_share
 from twin.search.round import Progress
 from twin.search.score import score
@@ -112,9 +112,7 @@ def _scores(
     scenario: Scenario, predictions: Sequence[Prediction], search: SearchSettings
 ) -> list[dict[str, Any]]:
     """The scores of each prediction, with gains over the first; null for failed runs."""
-    now = predictions[0]
-    share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
-    gains = [gain_over(now, one, search.policy, share) for one in predictions]
+    gains = gains_over_first(scenario, predictions, search.policy)
     scores = score(
         predictions, search.weights, scenario.pfc, persistent_share=persistent_share(scenario)
     ).with_gains(gains, search.score)

@@ -203,6 +203,13 @@ def gain_over(now: Prediction, new: Prediction, policy: Policy, persistent_share
     return Gain(*parts, deviations)
 
 
+def gains_over_first(scenario: Scenario, predictions: Sequence[Prediction], policy: Policy) -> list[Gain]:
+    """Gains of predictions of one scenario over the first, which is the incumbent's."""
+    now = predictions[0]
+    share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+    return [gain_over(now, one, policy, share) for one in predictions]
+
+
 def of_two_engines(first: Gain, second: Gain, share: float) -> Gain:
     """One candidate's gain by two engines, the second's counting by ``share``.
 
