@@ -139,3 +139,21 @@ def test_a_reader_gets_everywhere_by_keyboard(here: OverLab, page: Page) -> None
         expect(link).to_have_attribute("aria-current", "page")
         assert page.title()
         assert page.locator("main").count() == 1
+
+
+FOCUS_WITH_THE_HEADING = """
+name => new Promise(said => {
+  new MutationObserver((_, watch) => {
+    if (document.querySelector("h1")?.textContent !== name) return;
+    watch.disconnect();
+    said(document.activeElement?.id);
+  }).observe(document.body, { childList: true, characterData: true, subtree: true });
+  for (const link of document.querySelectorAll("nav a")) if (link.textContent === name) link.click();
+})
+"""
+
+
+def test_a_view_takes_the_focus_with_its_heading(here: OverLab, page: Page) -> None:
+    expect(page.locator("#fabric")).to_be_visible(timeout=PATIENCE_MS)
+    for name in VIEWS[1:]:
+        assert page.evaluate(FOCUS_WITH_THE_HEADING, name) == "main"

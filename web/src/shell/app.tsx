@@ -1,5 +1,5 @@
 // The frame around every view: header, notices, the view that the address names, footer.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Asking } from "../parts/ask.tsx";
 import { place } from "../router.ts";
 import { asksForToken } from "../service/client.ts";
@@ -14,7 +14,8 @@ export function App() {
   const view = views.find((one) => one.path === path) ?? views[0];
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
-  useEffect(() => {
+  // With the view itself, not after its first picture: a reader quick to the next link keeps the focus there.
+  useLayoutEffect(() => {
     document.title = `${view?.name} · ecntwin`;
     if (!first.current) {
       main.current?.focus();
