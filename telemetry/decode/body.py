@@ -95,8 +95,14 @@ def _gunzip(body: bytes, limit: int, what: str) -> bytes:
         at -= len(stream.unused_data)
         if (padding := _PADDING.match(body, at)) is not None:
             at = padding.end()
-        if body[at : at + 2] != _GZIP_MAGIC:
+        if at == len(body):
             return b"".join(parts)
+        if body[at : at + 2] != _GZIP_MAGIC:
+            received = (
+                f"{len(body) - at} bytes behind a gzip stream that begin with {body[at : at + 2].hex()}"
+            )
+            rule = "only zeros or another gzip stream, which begins with 1f8b, may follow"
+            raise DecodeError("body", received, rule, "compress all of the body, or none of it")
     received = f"more than {_MOST_MEMBERS} gzip members"
     raise DecodeError("body", received, f"a gzip body has at most {_MOST_MEMBERS}", "compress it as one")
 

@@ -224,6 +224,13 @@ def test_damaged_gzip_is_refused() -> None:
             decode(body)
 
 
+def test_reports_behind_a_gzip_stream_are_not_left_out_silently() -> None:
+    packed = gzip.compress(TEXT)
+    with pytest.raises(DecodeError, match="bytes behind a gzip stream that begin with"):
+        decode(packed + b"\0\0" + SECOND)
+    assert len(decode(packed + b"\0\0").batch) == 1
+
+
 def test_concatenated_gzip_is_one_body() -> None:
     assert len(decode(gzip.compress(TEXT + b"\n") + gzip.compress(SECOND)).batch) == 2
 
