@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -80,8 +80,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of the page come first: they are the longest that one worker has to run alone."""
+    """The tests of the page come first: they are the longest that one worker has to run alone. Coverage is
+    not measured where examples are random: it takes as long as they do, and tells what chance reached.
+    """
     items.sort(key=lambda item: not item.nodeid.startswith(PAGE))
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)) and item.get_closest_marker("kernels") is None:
+            item.add_marker("no_cover")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -59,6 +59,7 @@ def test_acknowledgements_take_their_part_of_the_way_back() -> None:
     assert ratio == pytest.approx(1 / 1.06, abs=2e-3)
 
 
+@long_uncompiled
 def test_like_flows_merge_without_a_change() -> None:
     merged = star([flow(f"h{i}", "h8") for i in range(8)], hosts=9, dcqcn=CHURNING, duration_s=3e-3)
     apart = star(

@@ -7,5 +7,6 @@ import os
 import pytest
 
 long_uncompiled = pytest.mark.skipif(
-    bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="half a minute uncompiled, and others run its lines"
+    bool(os.environ.get("NUMBA_DISABLE_JIT")),
+    reason="ten seconds or more uncompiled, and others run its lines",
 )

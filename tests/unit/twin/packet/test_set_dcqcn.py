@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from telemetry.topology import GBPS
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from tests.unit.twin.packet.by_hand import Hand
 from tests.unit.twin.packet.plans import CHURNING, columns, running, star, two_tiers
 from twin.errors import ScenarioError
@@ -62,6 +63,7 @@ def test_parameters_set_before_any_flow_are_those_of_the_plan() -> None:
     assert rates(planned) == rates(told) != rates(busy(PAPER))
 
 
+@long_uncompiled
 def test_flows_of_hosts_with_a_higher_increase_recover_faster_and_others_as_before() -> None:
     """Two pairs that share nothing: only the sender that was told speeds up."""
 
@@ -192,6 +194,7 @@ def test_alpha_begins_as_told_where_no_cnp_has_come() -> None:
     assert hand.flow()["alpha"] == 0.25
 
 
+@long_uncompiled
 def test_a_receiver_paces_cnps_by_their_sender_s_interval() -> None:
     def cnps(told: tuple[int, ...]) -> int:
         never_slower = replace(CHURNING, min_rate_bytes_per_s=LINE)  # so that a queue stays

@@ -62,6 +62,7 @@ def test_a_class_that_cuts_less_and_rises_faster_is_done_sooner(name: str) -> No
     assert advantage(name, mixed(training=BOLD)) < 1 / 1.3
 
 
+@long_uncompiled
 def test_replay_and_packets_agree_on_classes() -> None:
     by_replay, by_packets = (predicted(name, mixed(storage=BOLD)) for name in ("replay", "packet"))
     for field in ("goodput_bytes_per_s", "queue_mean_bytes"):

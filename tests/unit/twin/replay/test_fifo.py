@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.oracles.fifo_packets import Port, one_queue, red
 from tests.oracles.marking import marking_probability
 from tests.unit.twin.fluid.problems import flow, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from tests.unit.twin.replay.records import (
     FIRST,
     KMAX,
@@ -127,6 +128,7 @@ def test_marks_of_both_queues_combine_as_independent_ones() -> None:
     assert np.exp(-asked[1]) == pytest.approx((0.8 * 0.8) ** 60, rel=1e-4)
 
 
+@long_uncompiled
 @given(
     st.lists(
         st.tuples(st.integers(0, 60), st.integers(0, 40), st.integers(20, 60), st.integers(30, 90)),

@@ -179,6 +179,7 @@ def test_the_byte_counter_alone_raises_rates_too() -> None:
     assert without.slowdown["all"].mean > 5
 
 
+@long_uncompiled
 def test_vendor_parameters_stay_finite() -> None:
     rows = [flow(f"h{i}", "h3") for i in range(3)]
     scenario = star(rows, dcqcn=VENDOR, duration_s=3e-3, pfc=True)

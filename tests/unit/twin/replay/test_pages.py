@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from tests.unit.twin.replay.records import FIRST, KMIN, LAST, PACKET, many_marked, one_queue, two_queues
 from twin.replay._cells import (
     add_page,
@@ -75,6 +76,7 @@ def test_pages_stay_while_somebody_may_ask_for_them(whose: str) -> None:
     assert kept == list(range(6 if whose == "nobody's" else 2, 9))
 
 
+@long_uncompiled
 @given(st.lists(st.tuples(st.integers(1, 90), st.integers(1, 600)), min_size=2, max_size=6))
 def test_a_queue_that_rests_and_wakes_keeps_its_sums(bursts: list[tuple[int, int]]) -> None:
     """Bursts after rests of less than a page, or of many."""
@@ -113,6 +115,7 @@ def histories(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
     return draw(st.lists(st.one_of(quiet, some), min_size=5, max_size=60))
 
 
+@long_uncompiled
 @given(histories(), st.integers(1, 4), st.lists(st.tuples(st.floats(0.1, 12.0), st.booleans()), min_size=1))
 def test_nobody_is_told_there_was_no_mark_where_there_was_one(
     moves: list[tuple[int, int, int, int]], delay: int, asks: list[tuple[float, bool]]
@@ -167,6 +170,7 @@ def ran(run: _Run) -> _Run:
     return run
 
 
+@long_uncompiled
 @pytest.mark.parametrize("pfc", [True, False], ids=["pause", "drop"])
 def test_memory_follows_the_bytes_in_flight_not_the_length_of_the_run(pfc: bool) -> None:
     short, long = (ran(_Run(steady(duration_s, pfc=pfc), STEP_S)) for duration_s in (4e-3, 16e-3))

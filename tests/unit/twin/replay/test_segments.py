@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from tests.unit.twin.replay.records import PACKET, Bench, many_marked, one_queue
 from twin.replay import layout
 from twin.replay._flows import remember, unmarked_hazard
@@ -112,6 +113,7 @@ def test_it_adds_up_step_by_step(
         begin = end
 
 
+@long_uncompiled
 @given(st.lists(st.floats(0.0, 5 * PACKET), min_size=layout.SEGMENTS + 1, max_size=100), st.integers(1, 3))
 def test_merging_keeps_every_byte(rates: list[float], gap: int) -> None:
     history = [(gap * place, rate) for place, rate in enumerate(rates)]
