@@ -36,7 +36,7 @@ from twin.search.gain import POLICIES
 from twin.watermark import Watermark
 
 N_CODES = 32
-N_STATES = 700
+N_STATES = 2_100
 POOL_STATES, FIRST_POOL_SEED = 84, 1_000_000
 _POOL = 48  # codes in BDP and as many in bytes
 _USUAL_BDP = 35_000.0  # bytes, between that of 25 and of 100 Gbit/s

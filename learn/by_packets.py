@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m learn.by_packets", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--states", type=int, default=84, help="families take turns; 5 s each")
+    parser.add_argument("--states", type=int, default=168, help="families take turns; 5 s each")
     given = parser.parse_args(arguments)
     learnt, settings = trees(), SearchSettings(policy=POLICY, second_engine=None)
     found: list[Judged] = []
