@@ -9,7 +9,7 @@ the window. A mean that no arrivals reach means that the twin does not describe 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -106,7 +106,7 @@ def calibrated(
 
     close = max(CLOSE, seen.error_bytes / max(seen.mean_bytes, 1.0))
     _search(off, usual, close=close, open_=model.unseen > 0)
-    best = min(tried, key=lambda one: abs(math.log(max(tried[one][0], 1.0) / max(seen.mean_bytes, 1.0))))
+    best = _least_forced({one: mean for one, (mean, _) in tried.items()}, seen.mean_bytes, usual)
     predicted, scenario = tried[best]
     return Calibrated(
         scenario,
@@ -178,6 +178,18 @@ def _search(off: Callable[[float], float], begin: float, *, close: float, open_:
         else:
             high = (at, value)
             low = low if low[1] < 0.0 else high
+
+
+def _least_forced(predicted: Mapping[float, float], measured_bytes: float, usual: float) -> float:
+    """Of burstinesses, by the mean queue ``predicted`` with each, the one nearest to the ``usual`` of those
+    that come as close to what was measured as another seed of the replay might.
+    """
+    missed = {
+        one: math.inf if math.isnan(mean) else abs(math.log(max(mean, 1.0) / max(measured_bytes, 1.0)))
+        for one, mean in predicted.items()
+    }
+    least = min(missed.values())
+    return min((one for one in missed if missed[one] <= least + CLOSE), key=lambda one: abs(one - usual))
 
 
 def _failure(predicted: float, seen: Measured, incumbent: Setting, limit: float) -> str | None:

@@ -24,7 +24,7 @@ _FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, a
 _SPACINGS, _OVERLAP = 4.0, 0.25  # ... or as many times between two samples; the part of a message it may be
 _LEAST_TURNS = 4  # of a pair, or of all: two messages may follow each other by chance
 _FOLLOWING = 0.75  # of a pair's messages that have one before them: some resume after a pause
-_FOLLOWING_OF_ALL = 0.4  # web search, data mining and Hadoop have 0.01 to 0.18, by chance
+_FOLLOWING_OF_ALL = 0.4  # of bytes; web search, data mining and Hadoop have up to 0.05, by chance
 MOST_WAITING = 0.5  # of large messages' bytes: above, a long replay would pile up what would have waited
 _FEW_LARGE = 20
 
@@ -66,7 +66,14 @@ def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> f
     pairs = _by_pair(arrivals)
     follow = {pair: int(np.count_nonzero(after[rows] >= 0)) for pair, rows in pairs.items()}
     may = {pair: len(rows) - 1 for pair, rows in pairs.items()}
-    all_do = sum(follow.values()) >= max(_LEAST_TURNS, _FOLLOWING_OF_ALL * sum(may.values()))
+    rest = [row for rows in pairs.values() for row in rows[1:]]
+    of_all = arrivals.sent_bytes[
+        rest
+    ]  # by bytes: messages that sampling alone made large are many, and small
+    all_do = (
+        sum(follow.values()) >= _LEAST_TURNS
+        and float(of_all[after[rest] >= 0].sum()) >= _FOLLOWING_OF_ALL * of_all.sum()
+    )
     return frozenset(
         pair
         for pair, n in follow.items()

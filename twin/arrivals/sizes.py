@@ -3,11 +3,12 @@
 A message of B bytes on the wire, each packet of which is sampled with the same probability, has a Poisson
 number of samples of mean B ÷ ``spacing_bytes``, the bytes between two samples of one sender. So how many
 messages have 1, 2, 3 … samples tells how many there are of each size, those without a sample included: the
-likeliest numbers on a logarithmic grid of sizes, by expectation-maximisation. Sizes far below the spacing
-leave single samples only, which tell their bytes but not their number. Their number is told by samples
-shorter than a full packet: a message has one such packet, its last, however many it has (none where its size
-is a multiple of full ones). Where no such sample came, the smoothing in each step (EMS, Silverman and others
-1990) keeps what the first guess says, a power of the size as in heavy-tailed traffic.
+likeliest numbers on a logarithmic grid of sizes. Sizes far below the spacing leave single samples only, which
+tell their bytes but not their number. Their number is told by samples shorter than a full packet: a message
+has one such packet, its last, however many it has (none where its size is a multiple of full ones). What the
+samples do not tell is taken from a first guess, a power of the size as in heavy-tailed traffic: the true
+numbers are that guess times a factor whose logarithm wanders with the size, drawn back to 0 (an
+Ornstein-Uhlenbeck process). Many messages show sizes as sharp as they are, few stay near the guess.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import lambertw, pdtrc
 
 STEPS_PER_DECADE = 8
-_MOST_STEPS = 300
-_SETTLED = 1e-3  # relative change of the largest bin's bytes between two steps
+_MOST_STEPS, _SETTLED = 2_000, 1e-9  # of the optimiser; relative change of what it minimises
+_WANDERS, _DRAWN_BACK = 1.0, 4.0  # that logarithm's deviation from step to step; steps until it is back
+_FARTHEST = 60.0  # of that logarithm from 0, so that nothing overflows
 _TAIL = 1.5  # the largest size on the grid ÷ the largest estimate
 _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing else is known
 _FALLING_POWER = 2.0
 _SHARPEST = 100.0  # samples that tell a size to a tenth
-_KERNEL = (0.08, 0.84, 0.08)
 _MULTIPLES = 0.1  # of messages, whose last packet is a full one
 _FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
 _ONE_SIZE_WITHIN = 1.3  # times the variance of one size; exponential sizes have 1.4 to 2 times as much
@@ -98,22 +100,31 @@ def fit_sizes(
     size = least_bytes * 10.0 ** (np.arange(steps) / STEPS_PER_DECADE)
     mean = size / spacing_bytes
     likelihood = _likelihood(seen, ends, size, spacing_bytes, packet)
-    unseen = np.exp(-mean)
     prior = size**_PRIOR_POWER / (1.0 + (size / bend_bytes) ** _FALLING_POWER)
-    of_one = likelihood * prior / size
-    of_one /= of_one.sum(axis=1, keepdims=True)
-    carried = (how_many * seen * spacing_bytes) @ of_one  # bytes of each size, each message by itself
-    for _ in range(_MOST_STEPS):
-        messages = carried / size
+    prior *= total / prior.sum()
+    visible = -np.expm1(-mean)
+
+    def unlikely(log_factor: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Minus the logarithm of the posterior density, and its gradient."""
+        messages = np.exp(log_factor) * prior / size
         expected = np.maximum(likelihood @ messages, 1e-300)
-        messages = messages * (unseen + (how_many / expected) @ likelihood)
-        bent = np.pad(messages * size / prior, 1, mode="edge")
-        after = prior * np.convolve(bent, _KERNEL, mode="valid")
-        after *= total / after.sum()
-        settled = np.abs(after - carried).max() <= _SETTLED * after.max()
-        carried = after
-        if settled:
-            break
+        wandered, away = np.diff(log_factor) / _WANDERS, log_factor / (_WANDERS * _DRAWN_BACK)
+        value = messages @ visible - how_many @ np.log(expected) + 0.5 * (wandered @ wandered + away @ away)
+        slope = messages * (visible - (how_many / expected) @ likelihood) + away / (_WANDERS * _DRAWN_BACK)
+        slope[1:] += wandered / _WANDERS
+        slope[:-1] -= wandered / _WANDERS
+        return float(value), slope
+
+    found = minimize(
+        unlikely,
+        np.zeros(len(size)),
+        jac=True,
+        bounds=[(-_FARTHEST, _FARTHEST)] * len(size),
+        method="L-BFGS-B",
+        options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "ftol": _SETTLED},
+    )
+    carried = prior * np.exp(found.x)
+    carried *= total / carried.sum()
     return SizeFit(spacing_bytes, size, carried / size, packet)
 
 

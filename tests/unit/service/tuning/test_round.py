@@ -219,9 +219,10 @@ def test_where_messages_wait_for_others_a_note_says_what_that_means() -> None:
 def test_transfers_one_after_the_other_wait_for_each_other_in_the_replay_too() -> None:
     found = round_on(transfers(1e-4 + LASTING_S * np.arange(30)))
     assert not any("wait for others" in one for one in found.recommendation.notes)
-    waits = found.scenario.flows.waits
-    assert waits is not None
-    assert waits.after[:30].tolist() == list(range(-1, 29))
+    flows = found.scenario.flows
+    assert flows.waits is not None
+    transferred = np.flatnonzero(flows.payload_bytes > 5e5)[:30]  # between a few small ones that nobody saw
+    assert flows.waits.after[transferred].tolist() == [-1, *transferred[:-1]]
 
 
 def test_without_a_measured_port_there_is_nothing_to_compare() -> None:

@@ -72,6 +72,22 @@ def test_the_search_comes_as_close_as_the_bounds_let_it(begin: float, zero: floa
     assert max(asked) <= 2.0
 
 
+@pytest.mark.parametrize(
+    ("predicted", "chosen"),
+    [
+        ({0.0: 100e3, 1.05: 103e3, 2.0: 104e3}, 0.0),  # bursts that explain nothing are not made
+        ({0.0: 60e3, 1.05: 103e3, 2.0: 104e3}, 1.05),
+        ({0.0: math.nan, 1.05: 20e3}, 1.05),
+        ({0.0: math.nan}, 0.0),
+    ],
+    ids=["no better", "better", "failed", "all failed"],
+)
+def test_arrivals_are_forced_no_further_than_they_have_to_be(
+    predicted: dict[float, float], chosen: float
+) -> None:
+    assert calibration._least_forced(predicted, 107e3, usual=0.0) == chosen
+
+
 def test_where_nothing_is_unseen_nothing_is_searched() -> None:
     asked: list[float] = []
 

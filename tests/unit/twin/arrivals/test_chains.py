@@ -92,6 +92,14 @@ def test_a_pair_with_few_messages_is_judged_by_all() -> None:
     assert chains_of(lonely, NICS) == frozenset()
 
 
+def test_small_messages_that_sampling_shows_as_large_hide_no_chain() -> None:
+    small = of_pair(np.linspace(1e-3, UNTIL_S - 1e-3, 40), src="h6", dst="h1")
+    small = replace(
+        small, sent_bytes=np.full(40, 3.4e5), wire_bytes=np.full(40, 3.4e5), n_samples=np.full(40, 5)
+    )
+    assert len(chains_of(of_pairs(6, in_turn(2)).and_then(small), NICS)) == 6
+
+
 @pytest.mark.parametrize(
     "seen",
     [
