@@ -67,9 +67,8 @@ def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> f
     follow = {pair: int(np.count_nonzero(after[rows] >= 0)) for pair, rows in pairs.items()}
     may = {pair: len(rows) - 1 for pair, rows in pairs.items()}
     rest = [row for rows in pairs.values() for row in rows[1:]]
-    of_all = arrivals.sent_bytes[
-        rest
-    ]  # by bytes: messages that sampling alone made large are many, and small
+    # By bytes: messages that sampling alone made large are many, and small.
+    of_all = arrivals.sent_bytes[rest]
     all_do = (
         sum(follow.values()) >= _LEAST_TURNS
         and float(of_all[after[rest] >= 0].sum()) >= _FOLLOWING_OF_ALL * of_all.sum()
