@@ -12,8 +12,8 @@ pytestmark = pytest.mark.accuracy
 @pytest.mark.parametrize("problem", ["incast-burst-leafspine", "websearch-16", "parking-lot"])
 def test_reports_alone_predict_every_watermark(problem: str) -> None:
     for one in from_reports.against_truth(problem):
-        if one.figure == "mice p99":  # most left no sample; by other draws of those it is 0.74 to 1.10
-            assert 1 / 1.5 < one.ratio < 1.5
+        if one.figure == "mice p99":  # most of them left no sample
+            assert 0.7 < one.ratio < 1.5
         else:
             assert one.ratio == pytest.approx(1.0, abs=from_reports.RATIO_GOAL), one.figure
             assert one.rank >= 0.95

@@ -98,11 +98,10 @@ def calibrated(
     tried: dict[float, tuple[float, Scenario]] = {}
 
     def off(burstiness: float) -> float:
-        """ln(predicted ÷ measured)."""
         found = scenario if burstiness == usual else rebuilt(burstiness)[1]
         predicted = _predicted(found, incumbent, seen.ports)
         tried[burstiness] = (predicted, found)
-        return math.log(max(predicted, 1.0) / max(seen.mean_bytes, 1.0))
+        return _off(predicted, seen.mean_bytes)
 
     close = max(CLOSE, seen.error_bytes / max(seen.mean_bytes, 1.0))
     _search(off, usual, close=close, open_=model.unseen > 0)
@@ -153,6 +152,11 @@ def _predicted(scenario: Scenario, watermark: Setting, ports: tuple[int, ...]) -
     return float(np.mean([found.port_queue_mean_bytes[place] for place in ports]))
 
 
+def _off(predicted_bytes: float, measured_bytes: float) -> float:
+    """ln(predicted ÷ measured); NaN where the replay failed."""
+    return math.log(max(predicted_bytes, 1.0) / max(measured_bytes, 1.0))
+
+
 def _search(off: Callable[[float], float], begin: float, *, close: float, open_: bool) -> None:
     """Evaluates ``off``, which rises, at ``begin`` and then ever closer to where it is 0."""
     value = off(begin)
@@ -185,7 +189,7 @@ def _least_forced(predicted: Mapping[float, float], measured_bytes: float, usual
     that come as close to what was measured as another seed of the replay might.
     """
     missed = {
-        one: math.inf if math.isnan(mean) else abs(math.log(max(mean, 1.0) / max(measured_bytes, 1.0)))
+        one: math.inf if math.isnan(mean) else abs(_off(mean, measured_bytes))
         for one, mean in predicted.items()
     }
     least = min(missed.values())

@@ -98,7 +98,7 @@ def test_below_a_bend_single_samples_are_many_small_messages() -> None:
     spacing = 4096 * PACKET
     n = np.ones(300, np.int64)
     usual, bent = (fit_sizes(n, spacing, PACKET, bend) for bend in (np.inf, spacing / 20))
-    # One of 300 messages of a fifth of the spacing would be likely to show a second sample thirty times.
+    # Of 300 messages of a fifth of the spacing thirty would show a second sample.
     assert bytes_between(usual, 0, spacing / 5) > 0.9 * 300 * spacing
     assert bytes_between(bent, 0, spacing / 500) > 2 * bytes_between(usual, 0, spacing / 500)
     assert bent.messages.sum() > 2 * usual.messages.sum()
