@@ -154,10 +154,12 @@ class Database:
         if self._closed:
             return
         self._closed = True
-        self._writer.submit(self._writing.close)
+        # One after the other: of two SQLite connections closed at once, neither may find itself the last, and
+        # then the newest writes stay in the file beside the database.
         if self._reader is not self._writer:
             self._reader.submit(self._reading.close)
             self._reader.shutdown(wait=True)
+        self._writer.submit(self._writing.close)
         self._writer.shutdown(wait=True)
         self._place.engine.dispose()
 

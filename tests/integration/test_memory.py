@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -216,7 +217,7 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
         assert await first.get("/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
         frozen = (await first.client.put("/v1/freeze", json={"frozen": True})).json()
     whole = file.read_bytes()
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database:
         (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'journal'").fetchone()
         (size,) = database.execute("PRAGMA page_size").fetchone()
     file.write_bytes(whole[: size * (page - 1)] + bytes(size) + whole[size * page :])

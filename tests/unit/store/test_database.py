@@ -17,6 +17,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, func, inspect, select, text
 
 from settings.errors import SettingsError, UnavailableError
+from store.connection import Session
 from store.database import Database
 from store.tables import journal, metadata, pulse
 from tests.counterparts.postgres_server import PostgresServer
@@ -46,6 +47,30 @@ def test_what_was_written_is_read_and_outlives_the_service(database_url: str) ->
         assert asyncio.run(database.read(count)) == 1
     with opened(database_url) as database:
         assert database.read_now(count) == 1
+
+
+def test_all_that_was_written_is_in_the_one_file_once_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # SQLite joins the file beside the database to it as the last connection closes. Of two that close at
+    # once neither may be the last: the writer's closes once the reader's is closed.
+    path = tmp_path / "j.db"
+    steps: list[tuple[Session, str]] = []
+    close = Session.close
+
+    def closed(session: Session) -> None:
+        steps.append((session, "begins"))
+        close(session)
+        steps.append((session, "ended"))
+
+    monkeypatch.setattr(Session, "close", closed)
+    with opened(f"sqlite:///{path}") as database:
+        database.write_now(add)
+        assert database.read_now(count) == 1
+    (reader, _), _, (writer, _), _ = steps
+    assert steps == [(reader, "begins"), (reader, "ended"), (writer, "begins"), (writer, "ended")]
+    assert reader is not writer
+    assert [file.name for file in tmp_path.iterdir() if file.suffix != ".lock"] == ["j.db"]
 
 
 def test_a_query_that_takes_too_long_is_ended_and_says_what_to_ask_instead(
