@@ -81,7 +81,7 @@ class Problem:
         rates = {port.node: port.rate_bytes_per_s for port in plan.ports if port.port is None}
         bounds = traffic.after_offset.tolist()
         after = [max(traffic.after[first:end].tolist(), default=-1) for first, end in pairwise(bounds)]
-        waits = Waits(after=np.array(after), gap_s=traffic.gap_s) if max(after) >= 0 else None
+        waits = Waits.for_one(np.array(after), traffic.gap_s) if max(after) >= 0 else None
         return Scenario(
             name=self.name,
             ports=plan.ports,

@@ -34,7 +34,7 @@ from telemetry.decode.json import decode
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.window.window import Window
-from twin.arrivals.chains import waiting_share
+from twin.arrivals.links import waiting_share
 from twin.packet.fabric import Fabric
 from twin.packet.results import Results
 from twin.prediction import Prediction

@@ -98,7 +98,7 @@ def scenario_of(traffic: Traffic, topology: Topology, plan: FabricPlan, duration
         start_rate_bytes_per_s=np.array([topology.ports[path[0]].rate_bytes_per_s for path in paths]),
         path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
         path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
-        waits=Waits(after=after, gap_s=traffic.gap_s[row]) if np.any(after >= 0) else None,
+        waits=Waits.for_one(after, traffic.gap_s[row]) if np.any(after >= 0) else None,
     )
     return Scenario(
         name="drawn",

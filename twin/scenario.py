@@ -22,22 +22,70 @@ from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Waits:
-    """Which flows start once another one has been delivered, as each transfer of a chain does.
+    """Which flows start once others have been delivered: a transfer after the one before it, as in a chain,
+    or all that a rank of a collective sends in a step after all of the step before.
 
-    ``after[f]`` is the row, an earlier one, that flow f waits for, −1 for none; ``gap_s[f]`` the time from
-    that delivery to the start.
+    Flow f starts ``gap_s[f]`` after the last delivery that its barrier ``barrier[f]`` waits for, −1 for none;
+    barrier b waits for the flows ``row[offset[b]:offset[b + 1]]``. Flows that wait for each other never
+    start.
     """
 
-    after: NDArray[np.int64]
+    barrier: NDArray[np.int64]
     gap_s: NDArray[np.float64]
+    offset: NDArray[np.int64]
+    row: NDArray[np.int64]
 
-    def only(self, kept: NDArray[np.bool_]) -> Waits | None:
-        """Those of the rows ``kept``; one that waited for another row waits for none."""
-        row = np.where(kept, np.cumsum(kept) - 1, -1)
-        after = np.where(self.after >= 0, row[self.after], -1)[kept]
-        return Waits(after=after, gap_s=self.gap_s[kept]) if np.any(after >= 0) else None
+    @classmethod
+    def for_one(cls, after: NDArray[np.int64], gap_s: NDArray[np.float64]) -> Waits:
+        """Each flow f waits for the one flow ``after[f]``, −1 for none."""
+        awaited, at = np.unique(after[after >= 0], return_inverse=True)
+        barrier = np.full(len(after), -1)
+        barrier[after >= 0] = at
+        return cls(barrier=barrier, gap_s=gap_s, offset=np.arange(len(awaited) + 1), row=awaited)
+
+    @property
+    def waiting(self) -> NDArray[np.bool_]:
+        """Which flows wait for others."""
+        return np.asarray(self.barrier >= 0)
+
+    @property
+    def barrier_of_row(self) -> NDArray[np.int64]:
+        """The barrier of each entry of ``row``."""
+        return np.repeat(np.arange(len(self.offset) - 1), np.diff(self.offset))
+
+    def of_each_flow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows that each flow f waits for, ``after[begin[f]:begin[f + 1]]``: ``begin`` and ``after``."""
+        counts = np.where(self.waiting, np.diff(self.offset)[self.barrier], 0)
+        begin = np.concatenate([[0], np.cumsum(counts)])
+        first = np.repeat(self.offset[self.barrier] - begin[:-1], counts)
+        return begin, self.row[np.arange(begin[-1]) + first]
+
+    def but_for(self, begun: NDArray[np.bool_]) -> Waits:
+        """Of the flows ``begun`` none waits any more."""
+        return replace(self, barrier=np.where(begun, -1, self.barrier))
+
+    def only(self, rows: NDArray[np.int64]) -> Waits | None:
+        """Those of the ``rows``, in that order; rows left out are waited for no more. None where no row waits
+        then.
+        """
+        place = np.full(len(self.barrier), -1)
+        place[rows] = np.arange(len(rows))
+        barrier, of = self.barrier[rows], self.barrier_of_row
+        left = np.bincount(of[place[self.row] >= 0], minlength=len(self.offset) - 1)
+        stays = np.zeros(len(left), np.bool_)
+        stays[barrier[barrier >= 0]] = True
+        stays &= left > 0
+        if not np.any(stays):
+            return None
+        number = np.where(stays, np.cumsum(stays) - 1, -1)
+        return Waits(
+            barrier=np.where(barrier >= 0, number[barrier], -1),
+            gap_s=self.gap_s[rows],
+            offset=np.concatenate([[0], np.cumsum(left[stays])]),
+            row=place[self.row[(place[self.row] >= 0) & stays[of]]],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +94,7 @@ class Flows:
 
     ``path_ports[path_offset[f]:path_offset[f + 1]]`` are the egress ports flow f waits in, its NIC first.
     ``payload_bytes`` is inf for a flow that never ends. Rates are bytes/s of wire bytes, times seconds. Of a
-    flow that ``waits`` for another, ``start_s`` is when it was seen to start.
+    flow that ``waits`` for others, ``start_s`` is when it was seen to start.
     """
 
     src: tuple[str, ...]
@@ -84,7 +132,7 @@ class Flows:
             start_rate_bytes_per_s=self.start_rate_bytes_per_s[kept],
             path_offset=np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int32),
             path_ports=self.path_ports[: self.path_offset[-1]][np.repeat(kept, lengths)],
-            waits=None if self.waits is None else self.waits.only(kept),
+            waits=None if self.waits is None else self.waits.only(np.flatnonzero(kept)),
         )
 
 
@@ -329,7 +377,7 @@ class Scenario(FabricSizes):
     def until(self, duration_s: float) -> Scenario:
         """The scenario cut short: flows that start later are dropped, the metrics window shrinks too.
 
-        The first flow of each chain that starts later stays: it may start sooner.
+        One that starts later but waits only for flows that start sooner stays: it may start sooner too.
         """
         if duration_s >= self.duration_s:
             return self
@@ -337,8 +385,9 @@ class Scenario(FabricSizes):
         begin = self.window_s[0] * scale
         kept = self.flows.start_s < duration_s
         kept[0] = True
-        if self.flows.waits is not None:
-            kept |= (self.flows.waits.after >= 0) & kept[self.flows.waits.after]
+        waits = self.flows.waits
+        if waits is not None:
+            kept |= waits.waiting & np.logical_and.reduceat(kept[waits.row], waits.offset[:-1])[waits.barrier]
         row = np.where(kept, np.cumsum(kept) - 1, -1).tolist()
         return replace(
             self,

@@ -21,9 +21,9 @@ import numpy as np
 from telemetry.settings import NS_PER_S
 from telemetry.state import FlowArrivals, FlowClass, NetworkState
 from telemetry.topology import EgressPort
-from twin.arrivals.chains import MOST_WAITING
 from twin.arrivals.from_telemetry import REPLAY_S
 from twin.arrivals.in_a_row import begun_bytes, in_a_row
+from twin.arrivals.links import MOST_WAITING
 from twin.scenario import Scenario
 from twin.search.explain import CLASS_WORDS
 from twin.search.looks import LEAST_LONG

@@ -16,8 +16,8 @@ from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
 from telemetry.topology import Topology
 from twin.arrivals.calibrate import Calibrated, calibrated
-from twin.arrivals.chains import MOST_WAITING, Pair, chains_of, waiting_share
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
+from twin.arrivals.links import MOST_WAITING, NO_LINKS, Links, links_of, waiting_share
 from twin.paths.advice import advise
 from twin.paths.result import PathAdvice
 from twin.scenario import FabricSizes, Scenario
@@ -333,13 +333,13 @@ def scenario_of(
     *,
     replay_s: float | None = None,
     begin_s: float | None = None,
-    chains: Collection[Pair] = (),
+    links: Links = NO_LINKS,
 ) -> Scenario:
     """The last ``replay_s`` seconds (None: as many as a round replays) as a scenario of flows as sampled: a
     sample stands for bytes of one flow.
 
-    ``begin_s``: begins then instead, in seconds after the window's start. Large messages of the ``chains``
-    wait for one another. Raises ``ScenarioError`` without traffic to replay.
+    ``begin_s``: begins then instead, in seconds after the window's start. Large messages wait
+    for one another as ``links`` says. Raises ``ScenarioError`` without traffic to replay.
     """
     found = scenario_from_state(
         state,
@@ -350,7 +350,7 @@ def scenario_of(
         pfc=fabric.pfc,
         monitored=fabric.monitored,
         begin_s=replayed_from_s(state, replay_s) if begin_s is None else begin_s,
-        chains=chains,
+        links=links,
     )
     return fabric.sending(found, state.topology)
 
@@ -377,12 +377,12 @@ def rebuilt(
     short = state.duration_s - begin_s > most_s
     if short:
         begin_s = state.duration_s - most_s
-    chains = chains_of(state.arrivals, state.topology.nic_bytes_per_s)
+    links = links_of(state.arrivals, state.topology.nic_bytes_per_s)
     unmodelled = not fabric.senders_of(state.topology).keys().isdisjoint(state.arrivals.src_host)
     found = calibrated(
         state,
         None if unmodelled else incumbent,
-        lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s, chains=chains), goes_on=live),
+        lambda modelled: replace(scenario_of(modelled, fabric, begin_s=begin_s, links=links), goes_on=live),
         since_s=begin_s,
         packet_bytes=packet_bytes,
         limit=limit,

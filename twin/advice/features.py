@@ -135,7 +135,7 @@ def traffic_features(scenario: Scenario, scales: Scales) -> NDArray[np.float64]:
 
     size = np.minimum(flows.payload_bytes, np.maximum(sent, 1.0))
     mice, elephants = flows.payload_bytes < MOUSE_BELOW_BYTES, flows.payload_bytes >= ELEPHANT_FROM_BYTES
-    waits = np.zeros(len(flows), np.bool_) if flows.waits is None else flows.waits.after >= 0
+    waits = np.zeros(len(flows), np.bool_) if flows.waits is None else flows.waits.waiting
     per_rtt = rtt_s / scenario.duration_s / len(receivers)
     begin = [np.count_nonzero(kind) * per_rtt for kind in (mice, ~mice & ~elephants, elephants)]
     pairs = len(np.unique(nic.astype(np.int64) * len(rate) + last))

@@ -2,8 +2,7 @@
 
 Storage and bulk copies send like that. A replay that started each when it was seen to start would pile them
 up under a slower watermark, and leave gaps under a faster one; so those of a chain wait for each other, and
-the chain goes on beyond what the window showed of it. Messages that wait in other ways, as in a collective,
-are replayed when they were seen to start; ``waiting_share`` says how much of the traffic these are.
+the chain goes on beyond what the window showed of it.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import batches, first_samples, usual_spacing
+from twin.arrivals.bursts import batches, first_samples
 
-_LARGE_BYTES = 300_000.0
-_LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
-_FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, as sampling shows them, ...
+LARGE_BYTES = 300_000.0
+LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
+FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, as sampling shows them, ...
 _SPACINGS, _OVERLAP = 4.0, 0.25  # ... or as many times between two samples; the part of a message it may be
 _LEAST_TURNS = 4  # of a pair, or of all: two messages may follow each other by chance
 _FOLLOWING = 0.75  # of a pair's messages that have one before them: some resume after a pause
 _FOLLOWING_OF_ALL = 0.4  # of bytes; web search, data mining and Hadoop have up to 0.05, by chance
-MOST_WAITING = 0.5  # of large messages' bytes: above, a long replay would pile up what would have waited
-_FEW_LARGE = 20
 
 Pair = tuple[str, str]
 
@@ -44,10 +41,31 @@ class Chained:
     gap_s: NDArray[np.float64]
 
 
-def _ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
+def ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
     """When each message ended, as its samples suggest; inf while it is being sent."""
-    between_s = (arrivals.last_s - arrivals.start_s) / np.maximum(arrivals.n_samples, 1)
-    return np.where(np.isfinite(arrivals.wire_bytes), arrivals.last_s + between_s, np.inf)
+    return np.where(np.isfinite(arrivals.wire_bytes), arrivals.last_s + spacings_s(arrivals), np.inf)
+
+
+def spacings_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
+    """The time between two samples of each message."""
+    return (arrivals.last_s - arrivals.start_s) / np.maximum(arrivals.n_samples, 1)
+
+
+def slack_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
+    """How far the end of each message may be from where its samples suggest it."""
+    return np.maximum(FOLLOWS_S, _SPACINGS * spacings_s(arrivals))
+
+
+def not_begun(arrivals: FlowArrivals, at_s: float) -> FlowArrivals:
+    """Such messages, of which none has been sent yet at ``at_s``."""
+    return replace(
+        arrivals,
+        start_s=np.full(len(arrivals), at_s),
+        last_s=np.full(len(arrivals), at_s),
+        sent_bytes=np.zeros(len(arrivals)),
+        n_samples=np.zeros(len(arrivals), np.int64),
+        end_seen=np.zeros(len(arrivals), np.bool_),
+    )
 
 
 def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> frozenset[Pair]:
@@ -63,7 +81,7 @@ def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> f
         alone[batch] = False
     arrivals = arrivals.take(np.flatnonzero(alone))
     after = _followed(arrivals)
-    pairs = _by_pair(arrivals)
+    pairs = by_pair(arrivals)
     follow = {pair: int(np.count_nonzero(after[rows] >= 0)) for pair, rows in pairs.items()}
     may = {pair: len(rows) - 1 for pair, rows in pairs.items()}
     rest = [row for rows in pairs.values() for row in rows[1:]]
@@ -93,10 +111,10 @@ def chained(
         return None
     waits = np.flatnonzero(after >= 0)
     # Of one message sampling shows the gap to some tens of microseconds.
-    seen_s = arrivals.start_s[waits] - _ends_s(arrivals)[after[waits]]
+    seen_s = arrivals.start_s[waits] - ends_s(arrivals)[after[waits]]
     usual_s = max(float(np.median(seen_s)), 0.0)
     gap_s = np.full(len(arrivals), usual_s)
-    gap_s[waits] = np.where(seen_s > _FOLLOWS_S, seen_s, usual_s)
+    gap_s[waits] = np.where(seen_s > FOLLOWS_S, seen_s, usual_s)
     more: list[int] = []
     more_after: list[int] = []
     for last in np.setdiff1d(waits, after).tolist():
@@ -108,15 +126,7 @@ def chained(
             more_after.append(last)
             last = len(arrivals) + len(more)
             more.append(row)
-    added = arrivals.take(np.array(more))
-    added = replace(
-        added,
-        start_s=np.full(len(more), until_s),
-        last_s=np.full(len(more), until_s),
-        sent_bytes=np.zeros(len(more)),
-        n_samples=np.zeros(len(more), np.int64),
-        end_seen=np.zeros(len(more), np.bool_),
-    )
+    added = not_begun(arrivals.take(np.array(more)), until_s)
     gap_s = np.concatenate((gap_s, np.full(len(more), usual_s)))
     return Chained(arrivals.and_then(added), np.concatenate((after, more_after)), gap_s)
 
@@ -128,11 +138,11 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     followed by two.
     """
     after = np.full(len(arrivals), -1)
-    end_s = _ends_s(arrivals)
+    end_s = ends_s(arrivals)
     lasting_s = end_s - arrivals.start_s
     between_s = lasting_s / (arrivals.n_samples + 1)
-    within_s = np.minimum(np.maximum(_FOLLOWS_S, _SPACINGS * between_s), _OVERLAP * lasting_s)
-    for pair, rows in _by_pair(arrivals).items():
+    within_s = np.minimum(np.maximum(FOLLOWS_S, _SPACINGS * between_s), _OVERLAP * lasting_s)
+    for pair, rows in by_pair(arrivals).items():
         if pairs is not None and pair not in pairs:
             continue
         free: list[int] = []
@@ -149,39 +159,10 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     return after
 
 
-def _by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
+def by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
     """The large messages of each pair in order of their start."""
     found: defaultdict[Pair, list[int]] = defaultdict(list)
-    large = np.flatnonzero((arrivals.sent_bytes >= _LARGE_BYTES) & (arrivals.n_samples >= _LEAST_SAMPLES))
+    large = np.flatnonzero((arrivals.sent_bytes >= LARGE_BYTES) & (arrivals.n_samples >= LEAST_SAMPLES))
     for row in large[np.argsort(arrivals.start_s[large], kind="stable")].tolist():
         found[arrivals.src_host[row], arrivals.dst_host[row]].append(row)
     return found
-
-
-def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> float | None:
-    """The share of large messages' bytes that wait for others and are not replayed so: 0.0 to 1.0, None where
-    that is not known. Replayed for long, such traffic piles up as it never would.
-
-    A message waits that begins as another of its sender to its receiver ends, or in a batch that its sender
-    begins at one moment; those of chains are replayed so. ``nic_bytes_per_s``: line rates by host. By
-    chance it is up to 0.3.
-    """
-    large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= _LARGE_BYTES))
-    if len(large) < _FEW_LARGE or usual_spacing(arrivals) * _LEAST_SAMPLES > _LARGE_BYTES:
-        return None
-    pairs = list(zip(large.src_host, large.dst_host, strict=True))
-    number = {pair: at for at, pair in enumerate(dict.fromkeys(pairs))}
-    pair = np.array([number[one] for one in pairs])
-    end_s = _ends_s(large)
-    apart = float(large.last_s.max()) + 1.0  # pairs out of each other's reach
-    ended = np.sort((pair * apart + end_s)[np.isfinite(end_s)])
-    began = pair * apart + large.start_s
-    earliest, latest = (np.searchsorted(ended, began + at) for at in (-_FOLLOWS_S, _FOLLOWS_S))
-    own = end_s < large.start_s + _FOLLOWS_S
-    waits = latest - earliest - own > 0
-    _, first_s = first_samples(large, nic_bytes_per_s)
-    for batch, _ in batches(large, first_s, np.zeros(len(large), np.bool_)):
-        waits[batch] = True
-    chains = chains_of(large, nic_bytes_per_s)
-    waits &= np.array([one not in chains for one in pairs])
-    return float(large.sent_bytes[waits].sum() / large.sent_bytes.sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from telemetry.errors import TopologyError
 from telemetry.state import NetworkState, QueueRef
 from telemetry.topology import Topology, flow_hash
-from twin.arrivals.chains import Chained, Pair, chained
+from twin.arrivals.links import NO_LINKS, Links, linked
 from twin.errors import ScenarioError
-from twin.scenario import Flows, Scenario, Waits
+from twin.scenario import Flows, Scenario
 from twin.senders.dcqcn import DcqcnParams
 
 REPLAY_S = 0.05  # replayed from the end of a longer window; a thousand CNP intervals
@@ -35,24 +35,23 @@ def scenario_from_state(
     pfc: bool,
     monitored: tuple[int, ...] | None = None,
     begin_s: float | None = None,
-    chains: Collection[Pair] = (),
+    links: Links = NO_LINKS,
 ) -> Scenario:
     """The window from ``begin_s`` on (None: ``replayed_from_s``) as a scenario.
 
     It monitors the congested ports, or those given.
 
     Flows follow the path telemetry saw. One that began inside the replayed time starts at line rate, one that
-    ran before at its average rate with the bytes it had left. Large messages of the ``chains``, senders and
-    receivers, wait for one another. Raises ``ScenarioError`` where no flow can be
-    placed on the topology.
+    ran before at its average rate with the bytes it had left. Large messages wait for one another as
+    ``links`` says. Raises ``ScenarioError`` where no flow can be placed on the topology.
     """
     topology, arrivals = state.topology, state.arrivals
     congested = _congested(state)
     begin_s = replayed_from_s(state) if begin_s is None else begin_s
     duration_s = state.duration_s - begin_s
-    linked = chained(arrivals, chains, begin_s, state.duration_s)
-    if linked is not None:
-        arrivals = linked.arrivals
+    in_order = linked(arrivals, links, begin_s, state.duration_s)
+    if in_order is not None:
+        arrivals = in_order.arrivals
     running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)
     average = arrivals.sent_bytes / running_s
     before = arrivals.start_s <= max(begin_s, RUNNING_FROM_S)
@@ -99,7 +98,7 @@ def scenario_from_state(
         ),
         path_offset=offsets,
         path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
-        waits=None if linked is None else _waits(linked, kept),
+        waits=None if in_order is None else in_order.waits.but_for(before).only(kept),
     )
     return Scenario(
         name="telemetry window",
@@ -114,15 +113,6 @@ def scenario_from_state(
         duration_s=duration_s,
         window_s=(_warm_up(arrivals.sent_bytes[kept], resumed, dcqcn, duration_s) * duration_s, duration_s),
     )
-
-
-def _waits(linked: Chained, kept: NDArray[np.int64]) -> Waits:
-    """The waits of the rows ``kept``, in their order; one whose message before is not among them has none."""
-    place = np.full(len(linked.after), -1)
-    place[kept] = np.arange(len(kept))
-    after = np.where(linked.after[kept] >= 0, place[linked.after[kept]], -1)
-    after[after >= place[kept]] = -1  # both ran when the replay begins
-    return Waits(after=after, gap_s=linked.gap_s[kept])
 
 
 def replayed_from_s(state: NetworkState, replay_s: float | None = None) -> float:

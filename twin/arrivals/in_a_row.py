@@ -7,12 +7,13 @@ other, moments show it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.arrivals.chains import Pair
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.scenario import Flows, Scenario, Waits
 
@@ -21,8 +22,8 @@ def in_a_row(moments: Sequence[Scenario]) -> Scenario:
     """The first moment, then what begins in each of the others; all on the same ports. One may come again.
 
     What already ran when another began is left out: messages of the moment before run on, and stand for it.
-    So are flows without an end, unless their hosts have one in every moment. A chain goes on with the
-    messages of the same hosts in the next moment.
+    So are flows without an end, unless their hosts have one in every moment. Chains and the
+    steps of collectives go on with those of the same hosts in the next moment.
     """
     lasting = set.intersection(*(_endless(one.flows) for one in moments))
     parts: list[Flows] = []
@@ -78,27 +79,76 @@ def _kept(
     return np.asarray(kept & (is_last | (flows.start_s < moment.duration_s)))
 
 
+class _Ends:
+    """Rows of the part before that nothing of it waits for: of each pair of hosts those that its sender, and
+    those that its receiver, would have waited for next.
+    """
+
+    def __init__(self) -> None:
+        self.sent: defaultdict[Pair, deque[int]] = defaultdict(deque)
+        self.received: defaultdict[Pair, deque[int]] = defaultdict(deque)
+
+    def taken(self, host: str, pairs: Iterable[Pair]) -> list[int]:
+        """What ``host`` waits for of these pairs, each row once."""
+        of = ((self.sent if pair[0] == host else self.received)[pair] for pair in pairs)
+        return [rows.popleft() for rows in of if rows]
+
+    def sent_by(self, host: str) -> list[int]:
+        return self.taken(host, [pair for pair in self.sent if pair[0] == host])
+
+
 def _linked(parts: Sequence[Flows]) -> Waits | None:
     """The waits of all parts.
 
-    The first message of a chain waits for the last that its hosts have in the part before.
+    The first message of a chain, and the first step of a host, wait for the last of the same hosts in the
+    part before: in place of each row that the next one waits for.
     """
-    after: list[NDArray[np.int64]] = []
-    gap_s: list[NDArray[np.float64]] = []
-    ends: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-    row = 0
+    barrier, gap_s, awaited = [], [], list[list[int]]()
+    ends = _Ends()
+    first_row = 0
     for part in parts:
-        waits = part.waits or Waits(after=np.full(len(part), -1), gap_s=np.zeros(len(part)))
-        waited_for = np.isin(np.arange(len(part)), waits.after)
-        linked = np.where(waits.after >= 0, waits.after + row, -1)
-        for first in np.flatnonzero(waited_for & (waits.after < 0)).tolist():
-            if before := ends[part.src[first], part.dst[first]]:
-                linked[first] = before.popleft()
-        ends.clear()
-        for last in np.flatnonzero(~waited_for & (waits.after >= 0)).tolist():
-            ends[part.src[last], part.dst[last]].append(row + last)
-        after.append(linked)
-        gap_s.append(waits.gap_s)
-        row += len(part)
-    every = Waits(after=np.concatenate(after), gap_s=np.concatenate(gap_s))
-    return every if np.any(every.after >= 0) else None
+        waits = part.waits
+        own = np.full(len(part), -1) if waits is None else waits.barrier.copy()
+        gap_s.append(np.zeros(len(part)) if waits is None else waits.gap_s)
+        next_ends = _Ends()
+        if waits is not None:
+            own[own >= 0] += len(awaited)
+            pairs = list(zip(part.src, part.dst, strict=True))
+            owner = [part.src[row] for row in _first_starts(waits)]
+            rows_of = np.split(waits.row, waits.offset[1:-1])
+            awaited += [(rows + first_row).tolist() for rows in rows_of]
+            at_sender, at_receiver = set(), set()
+            for number, (host, rows) in enumerate(
+                zip(owner, rows_of, strict=True), len(awaited) - len(owner)
+            ):
+                of_host = [row for row in rows.tolist() if pairs[row][0] == host]
+                at_sender.update(of_host)
+                at_receiver.update(set(rows.tolist()).difference(of_host))
+                if not of_host:  # they ran when the part began
+                    awaited[number] += ends.sent_by(host)
+                begins = [row for row in of_host if waits.barrier[row] < 0]
+                if before := ends.taken(host, [pairs[row] for row in rows.tolist()]) if begins else []:
+                    own[begins] = len(awaited)
+                    awaited.append(before)
+            for row in np.union1d(np.flatnonzero(waits.waiting), waits.row).tolist():
+                if row not in at_sender:
+                    next_ends.sent[pairs[row]].append(first_row + row)
+                if row not in at_receiver:
+                    next_ends.received[pairs[row]].append(first_row + row)
+        ends = next_ends
+        barrier.append(own)
+        first_row += len(part)
+    if not awaited:
+        return None
+    return Waits(
+        barrier=np.concatenate(barrier),
+        gap_s=np.concatenate(gap_s),
+        offset=np.cumsum([0, *map(len, awaited)]),
+        row=np.concatenate(awaited).astype(np.int64),
+    )
+
+
+def _first_starts(waits: Waits) -> list[int]:
+    """Of each barrier the first row that starts by it."""
+    _, first = np.unique(waits.barrier[waits.waiting], return_index=True)
+    return [int(row) for row in np.flatnonzero(waits.waiting)[first]]

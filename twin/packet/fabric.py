@@ -186,18 +186,19 @@ class Fabric:
         """Adds a scenario's flows on their paths, and returns their numbers."""
         number = {name: index for index, name in enumerate(self.hosts)}
         paths, of_flow = flows.routes
-        after = np.full(len(flows), -1) if flows.waits is None else flows.waits.after
-        waiting = after >= 0
+        waits = flows.waits
+        none = np.zeros(len(flows) + 1, np.int64), np.empty(0, np.int64)
+        after_offset, after = none if waits is None else waits.of_each_flow()
         return self._enter(
             [paths[index] for index in of_flow.tolist()],
             src=np.array([number[name] for name in flows.src], dtype=np.int32),
             dst=np.array([number[name] for name in flows.dst], dtype=np.int32),
             payload_bytes=flows.payload_bytes,
-            start_s=np.where(waiting, 0.0, flows.start_s),
-            gap_s=np.zeros(len(flows)) if flows.waits is None else flows.waits.gap_s,
+            start_s=np.where(np.diff(after_offset) > 0, 0.0, flows.start_s),
+            gap_s=np.zeros(len(flows)) if waits is None else waits.gap_s,
             rate_bytes_per_s=flows.start_rate_bytes_per_s,
-            after_offset=np.concatenate([[0], np.cumsum(waiting)]),
-            after=after[waiting],
+            after_offset=after_offset,
+            after=after,
         )
 
     def advance(self, until_s: float) -> Results:

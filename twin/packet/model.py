@@ -62,7 +62,7 @@ class PacketEngine:
         end_s = min(end_s, scenario.duration_s)  # they may differ by a rounding error
         completion_s, started_s = np.full(len(scenario.flows), np.nan), scenario.flows.start_s.copy()
         if scenario.flows.waits is not None:
-            started_s[scenario.flows.waits.after >= 0] = np.nan
+            started_s[scenario.flows.waits.waiting] = np.nan
         ends_s = [*(begin_s + (end_s - begin_s) * np.arange(1, BLOCKS) / BLOCKS).tolist(), end_s]
         begun = fabric.measured()
         closed = []

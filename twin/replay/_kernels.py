@@ -89,6 +89,9 @@ def reset(tables: Tables, work: Work) -> None:
         tables.flows[i].began = np.nan
         tables.flows[i].completed = np.nan
         tables.flows[i].sent = 0.0
+    for i in range(tables.barriers.size):
+        tables.barriers[i].left = tables.barriers[i].rows
+        tables.barriers[i].opened = 0.0
     for i in range(tables.entries.size):
         entry = tables.entries[i]
         entry.rate = 0.0
@@ -239,7 +242,7 @@ def replay(
         # taken back as a negative burst.
         first_free = n_free
         while next_flow < flows.size and flows[next_flow].start < step + 1:
-            if flows[next_flow].after < 0:
+            if flows[next_flow].barrier < 0:
                 flows[next_flow].began = flows[next_flow].start
                 n_free -= 1
                 start_flow(free[n_free], next_flow, tables, work, params, seed, step)

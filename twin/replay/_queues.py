@@ -228,22 +228,30 @@ def last_bytes(tables: Tables, work: Work, q: int, step: int) -> None:
         onward = tables.suffixes[flow.ending_suffix].onward
         if onward < 0:
             flow.completed = step + within
-            release_followers(tables, work, flow, step)
+            open_barriers(tables, work, flow, step)
         else:
             append_ending(tables, work, index, onward, step + queue.delay, within)
         index = following
 
 
 @inlined
-def release_followers(tables: Tables, work: Work, flow: Record, step: int) -> None:
-    """The flows that waited for this one start a gap after it, in the next step at the earliest."""
-    follower = flow.follower
-    while follower >= 0:
-        waiting = tables.flows[follower]
-        waiting.began = max(flow.completed + waiting.gap, step + 1.0)
-        work.due[work.pool[0].n_due] = follower
-        work.pool[0].n_due += 1
-        follower = waiting.sibling
+def open_barriers(tables: Tables, work: Work, flow: Record, step: int) -> None:
+    """This flow was delivered: what waits for it and for nothing else now starts a gap later, in the next
+    step at the earliest.
+    """
+    for i in range(flow.opens_first, flow.opens_end):
+        barrier = tables.barriers[tables.opens[i]]
+        barrier.left -= 1
+        barrier.opened = max(barrier.opened, flow.completed + flow.cable)
+        if barrier.left > 0:
+            continue
+        index = barrier.first
+        while index >= 0:
+            waiting = tables.flows[index]
+            waiting.began = max(barrier.opened + waiting.gap, step + 1.0)
+            work.due[work.pool[0].n_due] = index
+            work.pool[0].n_due += 1
+            index = waiting.sibling
 
 
 @inlined

@@ -51,6 +51,8 @@ class Tables(NamedTuple):
     """One scenario in steps and bytes."""
 
     flows: Table
+    barriers: Table
+    opens: Ints  # the barriers that wait for each flow, one flow after the other
     entries: Table
     nics: Table
     inlets: Table
@@ -100,7 +102,7 @@ class Work(NamedTuple):
     logs: Floats  # [step // LOG_STEPS % rows, feeder] bytes sent
     free: Ints
     dirty: Ints
-    due: Ints  # flows whose start is known since the one that they waited for was delivered
+    due: Ints  # flows whose start is known since all that they waited for was delivered
     by_block: Floats  # [block, total]: DELIVERED, LOST, PAUSED and OFFERED up to the block's end
     probes: Ints  # [block, switches crossed − 1, bin of slowdown]
     recorded_flows: NDArray[np.float32]  # [group, NIC, step // BIN_STEPS] flows at the bin's end
@@ -143,14 +145,16 @@ PARAMS = np.dtype(
 
 FLOW = np.dtype(
     [
-        ("start", FLOAT),  # in steps, of one that waits for no other
+        ("start", FLOAT),  # in steps, of one that waits for none
         ("bytes", FLOAT),
         ("rate", FLOAT),  # initial
         ("entry", INT),
-        ("after", INT),  # the flow that it waits for, −1: none
-        ("gap", FLOAT),  # steps from when that one's last byte leaves its last queue
-        ("follower", INT),  # the first of those that wait for this one, −1: none ...
-        ("sibling", INT),  # ... and the next that waits for the same
+        ("barrier", INT),  # at which it waits for others, −1: none
+        ("gap", FLOAT),  # steps from when that opens
+        ("sibling", INT),  # the next that waits at the same barrier, −1: none
+        ("opens_first", INT),  # barriers that wait for this flow: their places in ``opens`` ...
+        ("opens_end", INT),
+        ("cable", FLOAT),  # ... and the steps from its last queue to its receiver
         # run
         ("began", FLOAT),  # in steps, NaN until then
         ("ending_after", INT),  # next in its queue's list of flows whose last byte waits there
@@ -178,6 +182,17 @@ ENTRY = np.dtype(
         ("walked", SHORT),  # NIC to last queue
         ("return_delay", FLOAT),  # last queue to receiver and back to the sender
         ("group", INT),  # of flows recorded together, −1: the last
+    ],
+    align=True,
+)
+
+BARRIER = np.dtype(
+    [
+        ("rows", INT),  # flows that must be delivered before it opens
+        ("first", INT),  # of the flows that start then
+        # run
+        ("left", INT),  # of ``rows``
+        ("opened", FLOAT),  # when the last so far was delivered, in steps
     ],
     align=True,
 )

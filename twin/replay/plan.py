@@ -76,9 +76,12 @@ def compile_tables(scenario: Scenario, step_s: float, group_of: Mapping[int, int
     )
     window_first, window_last = (round(at_s / step_s) for at_s in scenario.window_s)
     queues, ingresses = paths.queues(), paths.ingresses()
+    barriers, opens = paths.barriers()
     drawn, every = drawn_paths(probed, max(1, window_last - window_first))
     return Tables(
         flows=paths.flows(),
+        barriers=barriers,
+        opens=opens,
         entries=paths.entries(),
         nics=paths.nics(),
         inlets=paths.inlets(),
@@ -141,7 +144,7 @@ def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
         logs=np.zeros((n_logs, tables.feeders.size if tables.pfc else 1)),
         free=np.zeros(n_flows, dtype=np.int64),
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
-        due=np.zeros(1 + np.count_nonzero(tables.flows["after"] >= 0), dtype=np.int64),
+        due=np.zeros(1 + np.count_nonzero(tables.flows["barrier"] >= 0), dtype=np.int64),
         by_block=np.zeros((BLOCKS, layout.N_TOTALS)),
         probes=np.zeros((BLOCKS, n_hops, PROBE_BINS), dtype=np.int64),
         recorded_flows=np.zeros((n_groups, tables.nics.size, n_bins), dtype=np.float32),
@@ -207,16 +210,29 @@ class _Paths:
         table["bytes"] = scenario.flow_wire_bytes
         table["rate"] = scenario.flows.start_rate_bytes_per_s * self.step_s
         table["entry"] = self.of_flow
-        table["after"] = table["follower"] = table["sibling"] = -1
+        table["barrier"] = table["sibling"] = -1
         waits = scenario.flows.waits
         if waits is not None:
-            after = table["after"] = waits.after
+            table["barrier"], table["gap"] = waits.barrier, waits.gap_s / self.step_s
             last_cable_s = np.array([scenario.port_delay_s[path[-1]] for path in self.entry_of])
-            table["gap"] = (waits.gap_s + last_cable_s[self.of_flow[after]]) / self.step_s
-            for flow in np.flatnonzero(after >= 0).tolist():
-                table["sibling"][flow] = table["follower"][after[flow]]
-                table["follower"][after[flow]] = flow
+            table["cable"] = last_cable_s[self.of_flow] / self.step_s
+            together = np.lexsort((np.arange(len(table)), waits.barrier))
+            same = (np.diff(waits.barrier[together]) == 0) & (waits.barrier[together[1:]] >= 0)
+            table["sibling"][together[:-1][same]] = together[1:][same]
+            table["opens_end"] = np.cumsum(np.bincount(waits.row, minlength=len(table)))
+            table["opens_first"] = np.concatenate([[0], table["opens_end"][:-1]])
         return table
+
+    def barriers(self) -> tuple[Table, NDArray[np.int64]]:
+        """The barriers, and those that wait for each flow, one flow after the other."""
+        waits = self.scenario.flows.waits
+        if waits is None:
+            return layout.records(0, layout.BARRIER), np.empty(0, np.int64)
+        table = layout.records(len(waits.offset) - 1, layout.BARRIER)
+        table["rows"], table["first"] = np.diff(waits.offset), -1
+        waiting = np.flatnonzero(waits.waiting)[::-1]
+        table["first"][waits.barrier[waiting]] = waiting  # of several the first row, written last
+        return table, waits.barrier_of_row[np.argsort(waits.row, kind="stable")]
 
     def entries(self) -> Table:
         table = layout.records(len(self.entry_of), layout.ENTRY)

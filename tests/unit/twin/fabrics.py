@@ -49,5 +49,11 @@ def star(
 def chained(scenario: Scenario, *, gap_s: float = 0.0) -> Scenario:
     """The same flows, each of which waits for the one before it."""
     count = len(scenario.flows)
-    waits = Waits(after=np.arange(-1, count - 1), gap_s=np.full(count, gap_s))
+    waits = Waits.for_one(np.arange(-1, count - 1), np.full(count, gap_s))
     return replace(scenario, flows=replace(scenario.flows, waits=waits))
+
+
+def after(waits: Waits) -> list[int]:
+    """The one row that each flow waits for, −1 for none."""
+    assert np.diff(waits.offset).max() == 1
+    return [-1 if one < 0 else int(waits.row[waits.offset[one]]) for one in waits.barrier.tolist()]

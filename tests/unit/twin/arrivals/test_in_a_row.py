@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from tests.unit.twin.fabrics import chained, star
+from tests.unit.twin.fabrics import after, chained, star
 from twin.arrivals.in_a_row import begun_bytes, in_a_row
 from twin.replay.model import ReplayEngine
-from twin.scenario import Scenario
+from twin.scenario import Scenario, Waits
 from twin.watermark import Watermark
 
 NOW = Watermark(1e5, 4e5, 0.2)
@@ -86,26 +87,46 @@ class TestChains:
         found = in_a_row([self.of_pair(1), self.of_pair(1), self.of_pair(1)])
         assert found.flows.waits is not None
         # Four messages, three (the first ran before), three and the one that the chain is given.
-        assert found.flows.waits.after.tolist() == list(range(-1, 10))
+        assert after(found.flows.waits) == list(range(-1, 10))
         assert found.flows.waits.gap_s.tolist() == [1e-6] * 11
         assert found.flows.start_s[-1] == pytest.approx(found.duration_s)
 
     def test_each_of_two_at_once(self) -> None:
-        one = self.of_pair(1, added=0)
         both = star([(0, 1)] * 8)
-        waits = replace(one.flows.waits, after=np.array([-1, -1, *range(6)]), gap_s=np.zeros(8))  # type: ignore[type-var]
+        waits = Waits.for_one(np.array([-1, -1, *range(6)]), np.zeros(8))
         start_s = np.repeat([0.0, 4e-3, 8e-3, 12e-3], 2)
         both = replace(both, flows=replace(both.flows, start_s=start_s, waits=waits))
         found = in_a_row([both, both])
         assert found.flows.waits is not None
-        assert found.flows.waits.after.tolist() == [-1, -1, *range(12)]
+        assert after(found.flows.waits) == [-1, -1, *range(12)]
+
+    def test_steps_of_a_collective_go_on_in_the_next_moment(self) -> None:
+        """Two hosts send to each other, step by step: each waits for what both sent in the step before."""
+        found = star([(0, 1), (1, 0)] * 3)
+        start_s = np.array([0.0, 0.0, 5e-3, 5e-3, found.duration_s, found.duration_s])
+        waits = Waits(
+            barrier=np.array([-1, -1, 0, 1, 2, 3]),
+            gap_s=np.full(6, 1e-6),
+            offset=np.arange(0, 9, 2),
+            row=np.array([0, 1, 0, 1, 2, 3, 2, 3]),
+        )
+        found = replace(found, flows=replace(found.flows, start_s=start_s, waits=waits))
+        row = in_a_row([found, found]).flows
+        # The first two ran when the second moment began: its first step waits for the last of the first.
+        assert row.start_s[4:].tolist() == pytest.approx([0.025, 0.025, 0.04, 0.04])
+        assert row.waits is not None
+        begin, after = row.waits.of_each_flow()
+        assert [sorted(after[one:end].tolist()) for one, end in pairwise(begin.tolist())] == [
+            *([], [], [0, 1], [0, 1]),
+            *([2, 3], [2, 3], [4, 5], [4, 5]),
+        ]
 
     def test_of_other_hosts_begin_when_they_were_seen_to(self) -> None:
         other = replace(star([(2, 3)] * 5), duration_s=0.02)
         other = replace(other, flows=replace(self.of_pair(1).flows, src=("h2",) * 5, dst=("h3",) * 5))
         found = in_a_row([self.of_pair(1), other])
         assert found.flows.waits is not None
-        assert found.flows.waits.after.tolist() == [-1, 0, 1, 2, -1, 4, 5, 6]
+        assert after(found.flows.waits) == [-1, 0, 1, 2, -1, 4, 5, 6]
         assert found.flows.start_s[4] == pytest.approx(0.024)
 
     def test_run_as_one_chain(self) -> None:
