@@ -210,8 +210,8 @@ class TuningSettings(Section):
     Candidates are judged over ``moments`` windows of ``moment_s`` seconds (longer where few reports arrive)
     from the last ``moments_over_s``, as long as traffic stays the same; 1: over the newest window alone. The
     best then run on the newest in a row, up to ``long_moment_s`` of each and four times as much together,
-    which decides: what a watermark costs elephants shows in full only as they pile up. Not where messages
-    wait for others, as a collective's do.
+    which decides: what a watermark costs elephants shows in full only as they pile up. Not where most large
+    messages wait for others and reports do not tell for which (docs/twin/twin.md).
     A round takes about ``budget_s`` on two cores: where all of a fabric of 128 hosts or more would take
     longer, candidates are compared on slices of it, and only the best on the whole.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ _LATE = 0.1  # of messages: so many may seem to end after what waits for them be
 # begun as that or one received ended, of all and of each host's; more of these than begun as their own ended.
 # Of messages that wait for nothing a sixth follow by chance.
 _IN_TURN, _FOLLOWING, _FOLLOWING_EACH, _BY_OTHERS = 0.7, 0.45, 0.35, 0.1
-_ALIKE = 2.0  # times: sizes of a relay's messages
+_ALIKE, _OF_ONE_SIZE = 2.0, 0.7  # times: about one size; of messages: as others mix with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ class _Line:
     begins_s: list[float]
     steps: list[list[int]]
     received: list[list[int]]
+    usual_bytes: float | None
+    """The size of its messages, where they are of about one."""
 
     def awaited(self, step: int) -> list[int]:
         """All that a step after the first waits for."""
@@ -80,6 +82,7 @@ class _Large:
     def __init__(self, arrivals: FlowArrivals) -> None:
         self.dst = arrivals.dst_host
         self.sent_bytes, self.start_s, self.last_s = arrivals.sent_bytes, arrivals.start_s, arrivals.last_s
+        self.sending = arrivals.sent_bytes < arrivals.wire_bytes
         self.end_s, self.slack_s, self.spacing_s = ends_s(arrivals), slack_s(arrivals), spacings_s(arrivals)
         sent: defaultdict[str, list[int]] = defaultdict(list)
         for (src, _), rows in by_pair(arrivals).items():
@@ -106,6 +109,16 @@ class _Large:
             found[-1].append(row)
             had_s[self.dst[row]] = max(had_s.get(self.dst[row], 0.0), float(self.last_s[row]))
         return found
+
+    def of_one_size(self, rows: Sequence[int]) -> tuple[list[int], float | None]:
+        """The rows of about the usual size, and that. One still being sent may be of it."""
+        known = [row for row in rows if not self.sending[row]]
+        if not known:
+            return [*rows], None
+        usual = float(np.median(self.sent_bytes[known]))
+        sent = self.sent_bytes[rows]
+        alike = (sent <= _ALIKE * usual) & (self.sending[rows] | (sent >= usual / _ALIKE))
+        return [row for row, one in zip(rows, alike.tolist(), strict=True) if one], usual
 
     def receivers(self, rows: Collection[int]) -> set[str]:
         return {self.dst[row] for row in rows}
@@ -140,6 +153,7 @@ def barriers(
     Each host is given as many more steps as it began between the two times.
     """
     large = _Large(arrivals)
+    wire = arrivals.wire_bytes.copy()
     lines = _all_to_all(large, collectives.receivers, since_s)
     lines += _one_by_one(large, collectives.relays).values()
     found: list[Barrier] = []
@@ -158,6 +172,11 @@ def barriers(
         first = min(int(np.searchsorted(line.begins_s, since_s)), len(line.steps) - 1)
         copied.append(range(first, len(line.steps)))
         again += [row for step in copied[-1] for row in line.steps[step]]
+    for line in lines:
+        open_rows = [row for step in line.steps for row in step if large.sending[row]]
+        if open_rows and line.usual_bytes is not None:
+            wire[open_rows] = np.maximum(line.usual_bytes, arrivals.sent_bytes[open_rows])
+    arrivals = replace(arrivals, wire_bytes=wire)
     copy_of = {row: len(arrivals) + place for place, row in enumerate(again)}
     for line, steps in zip(lines, copied, strict=True):
         before = line.steps[-1]
@@ -176,8 +195,12 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
     Received in a step is what others sent in that of theirs which began nearest to it.
     """
     steps_of: dict[str, list[list[int]]] = {}
+    usual_of: dict[str, float | None] = {}
     for host, group in receivers.items():
         rows = [row for row in large.sent.get(host, ()) if large.dst[row] in group]
+        alike, usual = large.of_one_size(rows)
+        if len(alike) >= _OF_ONE_SIZE * len(rows):
+            rows, usual_of[host] = alike, usual
         steps = [
             step
             for step in large.together(rows, large.start_s)
@@ -200,7 +223,7 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
             for step in np.flatnonzero(apart_s.min(axis=1) <= within_s).tolist():
                 sent = steps_of[other][nearest[step]]
                 received[step + 1] += [row for row in sent if large.dst[row] == host]
-        lines.append(_Line(begins_s[host].tolist(), steps, received))
+        lines.append(_Line(begins_s[host].tolist(), steps, received, usual_of.get(host)))
     return lines
 
 
@@ -259,11 +282,11 @@ def _one_by_one(large: _Large, relays: Collection[str]) -> dict[str, _Line]:
     """
     among = frozenset(relays)
     sent: dict[str, list[int]] = {}
+    usual_of: dict[str, float | None] = {}
     into: defaultdict[str, list[int]] = defaultdict(list)
     for host in sorted(among):
         rows = [row for row in large.sent.get(host, ()) if large.dst[row] in among]
-        usual = float(np.median(large.sent_bytes[rows])) if rows else 0.0
-        rows = [row for row in rows if usual / _ALIKE <= large.sent_bytes[row] <= usual * _ALIKE]
+        rows, usual_of[host] = large.of_one_size(rows)
         for row in rows:
             into[large.dst[row]].append(row)
         if len(rows) > 1:
@@ -274,5 +297,6 @@ def _one_by_one(large: _Large, relays: Collection[str]) -> dict[str, _Line]:
         by_s = large.start_s[rows] + large.slack_s[rows]
         latest = np.searchsorted(large.end_s[others], by_s, side="right") - 1
         received = [[int(others[at])] if at >= 0 else [] for at in latest.tolist()]
-        lines[host] = _Line(large.start_s[rows].tolist(), [[row] for row in rows], received)
+        steps = [[row] for row in rows]
+        lines[host] = _Line(large.start_s[rows].tolist(), steps, received, usual_of[host])
     return lines

@@ -23,6 +23,7 @@ from telemetry.state import NetworkState
 from telemetry.topology import Host, Link, Topology, topology_from_json
 from tests.integration.service import TOPOLOGY
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
+from tests.unit.twin.fabrics import after
 from twin.arrivals.calibrate import Calibrated
 from twin.replay.model import ReplayEngine
 from twin.search.looks import calibration_s
@@ -222,7 +223,8 @@ def test_transfers_one_after_the_other_wait_for_each_other_in_the_replay_too() -
     flows = found.scenario.flows
     assert flows.waits is not None
     transferred = np.flatnonzero(flows.payload_bytes > 5e5)[:30]  # between a few small ones that nobody saw
-    assert flows.waits.after[transferred].tolist() == [-1, *transferred[:-1]]
+    waited_for = np.array(after(flows.waits))[transferred]
+    assert waited_for.tolist() == [-1, *transferred[:-1]]
 
 
 def test_without_a_measured_port_there_is_nothing_to_compare() -> None:
