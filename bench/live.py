@@ -1,6 +1,8 @@
 """What rounds on live traffic recommend and predict, against packets that run it for long.
 
-``python -m bench.live [TRAFFIC ...]`` prints a table; ``collectives`` stands for all of these. A packet
+``python -m bench.live [TRAFFIC ...]`` prints a table; ``collectives`` stands for all of these. With ``gains``
+before these, it prints instead how far the gains of a few watermarks on the rebuilt moments, as the replay
+predicts them, are from those by packets. A packet
 fabric runs the vendor default; its INT reports (1 packet in 64) pass through the window, and a round of the
 service's defaults judges its last moments. Then packets run the same traffic under the watermark recommended,
 and under twelve that are known. Unlike the reference problems this traffic goes on: what a watermark costs
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
+import numpy as np
 from rich.console import Console
 
 from bench.accuracy import markdown
@@ -26,7 +29,7 @@ from lab.demo.plan import VENDOR_DEFAULT
 from lab.figures import Stretch
 from lab.reports import EPOCH_NS, ReportWriter
 from lab.setup import AHEAD_S, LabOptions, LabParts, LeafSpine, lab_parts
-from service.tuning.moments import Moments
+from service.tuning.moments import Extent, Moments
 from service.tuning.round import Ask, RoundResult, rebuilt, run_round
 from service.tuning.round import Fabric as FabricFacts
 from settings.twin import TuningSettings
@@ -38,6 +41,8 @@ from twin.arrivals.links import waiting_share
 from twin.packet.fabric import Fabric
 from twin.packet.results import Results
 from twin.prediction import Prediction
+from twin.replay.model import ReplayEngine
+from twin.scenario import Scenario
 from twin.search.gain import MODEL_ERROR, POLICIES, gain_over
 from twin.search.problem import SearchSettings
 from twin.senders.dcqcn import preset
@@ -47,6 +52,13 @@ from twin.workers.pool import Workers, make_workers
 SAMPLING = 1 / 64
 WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.45, 0.42
 PERIOD_NS, N_PERIODS = 1_000_000, 100
+COMPARED = (
+    Watermark(5_000, 200_000, 0.1),
+    Watermark(5_000, 800_000, 0.05),
+    Watermark(20_000, 40_000, 1.0),
+    Watermark(100_000, 400_000, 0.2),
+    Watermark(1_600_000, 4_000_000, 0.1),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,46 @@ COLLECTIVES = MappingProxyType(
         "ring over web search": Live(
             _SMALL, "ring-all-reduce:8MB:compute=500us:compute_jitter=0.3,websearch:0.3", seed=9
         ),
+        "all-to-all of 94 KB, groups of 8": Live(
+            _SMALL, "all-to-all:94KB:group_size=8:compute=500us,hadoop:0.2", seed=21
+        ),
+        "large ring, vendor clocks": Live(
+            _SMALL_WIDE, "ring-all-reduce:64MB,websearch:0.1", "vendor", seed=22
+        ),
+        "all-to-all in rounds": Live(
+            _SMALL, "all-to-all:1MB:schedule=rounds:compute=1ms,hadoop:0.2", seed=23
+        ),
+        "all-to-all alone": Live(_SMALL, "all-to-all:400KB:compute=300us:compute_jitter=0.1", seed=24),
+        "all-to-all, groups of 5": Live(
+            _SMALL_WIDE,
+            "all-to-all:700KB:group_size=5:compute=400us:compute_jitter=0.5,websearch:0.3",
+            seed=41,
+        ),
+        "rings of 8, 100G": Live(
+            LeafSpine(),
+            "ring-all-reduce:48MB:group_size=8:placement=spread:compute=1ms:compute_jitter=0.2,websearch:0.2",
+            seed=42,
+        ),
+        "all-to-all, 100G, vendor clocks": Live(
+            LeafSpine(uplink_gbps=400.0), "all-to-all:3MB:compute=1ms,hadoop:0.1", "vendor", seed=43
+        ),
+        "all-to-all and incast": Live(
+            _SMALL,
+            "all-to-all:1MB:group_size=8:compute=1ms,incast:6:each_bytes=64KB:period=1ms",
+            seed=44,
+        ),
+        "ring and incast": Live(
+            _SMALL_WIDE,
+            "ring-all-reduce:16MB:group_size=16:compute=300us:compute_jitter=0.3,"
+            "incast:8:each_bytes=64KB:period=2ms",
+            seed=45,
+        ),
+        "all-to-all in rounds, vendor clocks": Live(
+            _SMALL,
+            "all-to-all:2MB:schedule=rounds:compute=1ms:compute_jitter=0.2,websearch:0.2",
+            "vendor",
+            seed=46,
+        ),
     }
 )
 
@@ -193,8 +245,8 @@ def states(live: Live) -> Iterator[NetworkState]:
             window.add(batch)
 
 
-def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> RoundResult:
-    """A round of the service's defaults on the last state, as if one had run on each before."""
+def _moments_before(live: Live, seen: Sequence[NetworkState]) -> Moments:
+    """What rounds of the service's defaults on all but the last state would have kept."""
     defaults = TuningSettings()
     kept = Moments(
         defaults.moments,
@@ -202,21 +254,51 @@ def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> Roun
         long_s=defaults.long_moment_s,
         over_s=defaults.moments_over_s,
     )
-    ask = Ask(
-        fabric=FabricFacts(dcqcn=preset(live.dcqcn)),
-        search=SearchSettings(),
-        base=None,
-        seed=live.seed,
-        version="",
-    )
-    *before, last = seen
-    for at_s, state in enumerate(before):
+    for at_s, state in enumerate(seen[:-1]):
         kept.saw(state, at_s)
-        extent = kept.extent(state, waiting_share(state.arrivals, state.topology.nic_bytes_per_s))
-        found = rebuilt(state, ask.fabric, VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
-        kept.keep(found.scenario, extent, state, at_s)
-    kept.saw(last, len(before))
-    return run_round(last, ask, lambda _: VENDOR_DEFAULT, workers=workers, moments=kept)
+        scenario, extent = _moment(live, state, kept)
+        kept.keep(scenario, extent, state, at_s)
+    kept.saw(seen[-1], len(seen) - 1)
+    return kept
+
+
+def _moment(live: Live, state: NetworkState, kept: Moments) -> tuple[Scenario, Extent]:
+    extent = kept.extent(state, waiting_share(state.arrivals, state.topology.nic_bytes_per_s))
+    found = rebuilt(state, _fabric(live), VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
+    return found.scenario, extent
+
+
+def _fabric(live: Live) -> FabricFacts:
+    return FabricFacts(dcqcn=preset(live.dcqcn))
+
+
+def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> RoundResult:
+    """A round of the service's defaults on the last state, as if one had run on each before."""
+    ask = Ask(fabric=_fabric(live), search=SearchSettings(), base=None, seed=live.seed, version="")
+    kept = _moments_before(live, seen)
+    return run_round(seen[-1], ask, lambda _: VENDOR_DEFAULT, workers=workers, moments=kept)
+
+
+def gains_off(name: str) -> tuple[float, float]:
+    """How far the gains of ``COMPARED`` over the vendor default are from those by packets, as the replay
+    predicts them on the moments that leaders of a round run on: root mean square; and what the best of them
+    by prediction, or standing still, loses by packets.
+    """
+    live = {**TRAFFIC, **COLLECTIVES}[name]
+    policy = POLICIES[POLICY]
+    now = by_packets(live, VENDOR_DEFAULT)
+    true = np.array([gain_over(now, by_packets(live, one), policy, 0.0).value for one in COMPARED])
+    seen = list(states(live))
+    kept = _moments_before(live, seen)
+    judged = kept.to_judge(*_moment(live, seen[-1], kept), seen[-1])
+    found = []
+    for moment in judged.long or judged.moments:
+        for seed in (1, 2, 3):
+            first, *others = ReplayEngine().predict(moment, [VENDOR_DEFAULT, *COMPARED], seed=seed)
+            found.append([gain_over(first, one, policy, 0.0).value for one in others])
+    predicted = np.mean(found, axis=0)
+    picked = float(true[predicted.argmax()]) if predicted.max() > 0.0 else 0.0
+    return float(np.sqrt(np.mean((predicted - true) ** 2))), max(float(true.max()), 0.0) - picked
 
 
 def judged(name: str, workers: Workers) -> Judged:
@@ -254,6 +336,13 @@ def measure() -> Iterable[Figure]:
     )
 
 
+def print_gains(names: Sequence[str]) -> None:
+    table = markdown("traffic", "off", "loses")
+    for name in names:
+        table.add_row(name, *(f"{one:.3f}" for one in gains_off(name)))
+    Console(width=170).print(table)
+
+
 def main(names: Sequence[str]) -> None:
     table = markdown("traffic", "recommended", "predicted", "by packets", "best static", "its gain")
     workers = make_workers(2)
@@ -273,4 +362,7 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(list(COLLECTIVES) if sys.argv[1:] == ["collectives"] else sys.argv[1:] or list(TRAFFIC))
+    of_gains = sys.argv[1:2] == ["gains"]
+    given = sys.argv[1 + of_gains :]
+    wanted = list(COLLECTIVES) if given == ["collectives"] else given or list(TRAFFIC)
+    (print_gains if of_gains else main)(wanted)
