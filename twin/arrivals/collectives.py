@@ -120,8 +120,11 @@ class _Large:
         alike = (sent <= _ALIKE * usual) & (self.sending[rows] | (sent >= usual / _ALIKE))
         return [row for row, one in zip(rows, alike.tolist(), strict=True) if one], usual
 
-    def receivers(self, rows: Collection[int]) -> set[str]:
-        return {self.dst[row] for row in rows}
+    def by_receiver(self, rows: Collection[int]) -> dict[str, list[int]]:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for row in rows:
+            found[self.dst[row]].append(row)
+        return found
 
 
 def collectives_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> Collectives:
@@ -134,7 +137,7 @@ def collectives_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float])
     receivers = {}
     for host, rows in large.sent.items():
         begun = [row for row in rows if large.start_s[row] > 0.0]
-        steps = [large.receivers(step) for step in large.together(begun, first_s)]
+        steps = [large.by_receiver(step) for step in large.together(begun, first_s)]
         steps = [step for step in steps if len(step) >= _LEAST_RECEIVERS]
         times = Counter(receiver for step in steps for receiver in step)
         recurring = frozenset(one for one, n in times.items() if n >= _RECURRING * len(steps))
@@ -204,7 +207,7 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
         steps = [
             step
             for step in large.together(rows, large.start_s)
-            if large.start_s[step[0]] <= since_s or len(large.receivers(step)) >= _RECURRING * len(group)
+            if large.start_s[step[0]] <= since_s or len(large.by_receiver(step)) >= _RECURRING * len(group)
         ]
         if steps:
             steps_of[host] = steps
@@ -213,6 +216,7 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
     for host in steps_of:
         for receiver in receivers[host]:
             into[receiver].append(host)
+    sent_to = {host: [large.by_receiver(step) for step in steps] for host, steps in steps_of.items()}
     lines = []
     for host, steps in steps_of.items():
         within_s = 0.5 * np.diff(begins_s[host])
@@ -221,8 +225,7 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
             apart_s = np.abs(begins_s[host][:-1, None] - begins_s[other])
             nearest = apart_s.argmin(axis=1)
             for step in np.flatnonzero(apart_s.min(axis=1) <= within_s).tolist():
-                sent = steps_of[other][nearest[step]]
-                received[step + 1] += [row for row in sent if large.dst[row] == host]
+                received[step + 1] += sent_to[other][nearest[step]].get(host, ())
         lines.append(_Line(begins_s[host].tolist(), steps, received, usual_of.get(host)))
     return lines
 

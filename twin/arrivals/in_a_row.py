@@ -22,8 +22,8 @@ def in_a_row(moments: Sequence[Scenario]) -> Scenario:
     """The first moment, then what begins in each of the others; all on the same ports. One may come again.
 
     What already ran when another began is left out: messages of the moment before run on, and stand for it.
-    So are flows without an end, unless their hosts have one in every moment. Chains and the
-    steps of collectives go on with those of the same hosts in the next moment.
+    So are flows without an end, unless their hosts have one in every moment. Chains and the steps of
+    collectives go on with those of the same hosts in the next moment.
     """
     lasting = set.intersection(*(_endless(one.flows) for one in moments))
     parts: list[Flows] = []
