@@ -37,7 +37,7 @@ from telemetry.decode.json import decode
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.window.window import Window
-from twin.arrivals.links import waiting_share
+from twin.arrivals.links import links_of, waiting_share
 from twin.packet.fabric import Fabric
 from twin.packet.results import Results
 from twin.prediction import Prediction
@@ -263,8 +263,10 @@ def _moments_before(live: Live, seen: Sequence[NetworkState]) -> Moments:
 
 
 def _moment(live: Live, state: NetworkState, kept: Moments) -> tuple[Scenario, Extent]:
-    extent = kept.extent(state, waiting_share(state.arrivals, state.topology.nic_bytes_per_s))
-    found = rebuilt(state, _fabric(live), VENDOR_DEFAULT, replay_s=extent.length_s, live=True)
+    nic_bytes_per_s = state.topology.nic_bytes_per_s
+    links = links_of(state.arrivals, nic_bytes_per_s)
+    extent = kept.extent(state, waiting_share(state.arrivals, links, nic_bytes_per_s))
+    found = rebuilt(state, _fabric(live), VENDOR_DEFAULT, replay_s=extent.length_s, live=True, links=links)
     return found.scenario, extent
 
 

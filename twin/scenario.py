@@ -55,6 +55,12 @@ class Waits:
         """The barrier of each entry of ``row``."""
         return np.repeat(np.arange(len(self.offset) - 1), np.diff(self.offset))
 
+    @property
+    def first_start(self) -> NDArray[np.int64]:
+        """The first flow that each barrier starts, where each starts one."""
+        waiting = np.flatnonzero(self.waiting)
+        return waiting[np.unique(self.barrier[waiting], return_index=True)[1]]
+
     def of_each_flow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows that each flow f waits for, ``after[begin[f]:begin[f + 1]]``: ``begin`` and ``after``."""
         counts = np.where(self.waiting, np.diff(self.offset)[self.barrier], 0)

@@ -214,7 +214,8 @@ def run_round(
     else:
         mixed = _mixed_note(tuned, running, incumbent)
     runs = RoleWatermarks.of(running, dict(exceptions))
-    waiting = waiting_share(state.arrivals, state.topology.nic_bytes_per_s)
+    links = links_of(state.arrivals, state.topology.nic_bytes_per_s)
+    waiting = waiting_share(state.arrivals, links, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
     found = rebuilt(
         state,
@@ -224,6 +225,7 @@ def run_round(
         budget_s=ask.search.budget_s,
         limit=ask.residual_limit,
         live=moments is not None,
+        links=links,
     )
     judged = (
         Judged((found.scenario,), found.scenario.duration_s)
@@ -364,12 +366,14 @@ def rebuilt(
     budget_s: float = math.inf,
     limit: float = RESIDUAL_LIMIT,
     live: bool = False,
+    links: Links | None = None,
 ) -> Calibrated:
     """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated if ``incumbent``, which
     ran then, is known.
 
     Of a large fabric only as much as a round of ``budget_s`` has time for. ``live``: the traffic goes on
-    after the window. Raises ``ScenarioError`` without traffic to replay.
+    after the window; ``links``: what its messages wait for, None: as its reports show. Raises
+    ``ScenarioError`` without traffic to replay.
     """
     packet_bytes = float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes)
     most_s = calibration_s(state, packet_bytes, budget_s)
@@ -377,7 +381,8 @@ def rebuilt(
     short = state.duration_s - begin_s > most_s
     if short:
         begin_s = state.duration_s - most_s
-    links = links_of(state.arrivals, state.topology.nic_bytes_per_s)
+    if links is None:
+        links = links_of(state.arrivals, state.topology.nic_bytes_per_s)
     unmodelled = not fabric.senders_of(state.topology).keys().isdisjoint(state.arrivals.src_host)
     found = calibrated(
         state,

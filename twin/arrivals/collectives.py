@@ -156,7 +156,6 @@ def barriers(
     Each host is given as many more steps as it began between the two times.
     """
     large = _Large(arrivals)
-    wire = arrivals.wire_bytes.copy()
     lines = _all_to_all(large, collectives.receivers, since_s)
     lines += _one_by_one(large, collectives.relays).values()
     found: list[Barrier] = []
@@ -175,11 +174,7 @@ def barriers(
         first = min(int(np.searchsorted(line.begins_s, since_s)), len(line.steps) - 1)
         copied.append(range(first, len(line.steps)))
         again += [row for step in copied[-1] for row in line.steps[step]]
-    for line in lines:
-        open_rows = [row for step in line.steps for row in step if large.sending[row]]
-        if open_rows and line.usual_bytes is not None:
-            wire[open_rows] = np.maximum(line.usual_bytes, arrivals.sent_bytes[open_rows])
-    arrivals = replace(arrivals, wire_bytes=wire)
+    arrivals = _of_usual_size(arrivals, lines, large.sending)
     copy_of = {row: len(arrivals) + place for place, row in enumerate(again)}
     for line, steps in zip(lines, copied, strict=True):
         before = line.steps[-1]
@@ -189,6 +184,18 @@ def barriers(
             found.append(Barrier(copies, [*before, *received], usual_s))
             before = copies
     return arrivals.and_then(not_begun(arrivals.take(np.array(again, np.int64)), until_s)), found
+
+
+def _of_usual_size(
+    arrivals: FlowArrivals, lines: Collection[_Line], sending: NDArray[np.bool_]
+) -> FlowArrivals:
+    """The arrivals; messages of collectives that are still being sent become as large as their others."""
+    wire = arrivals.wire_bytes.copy()
+    for line in lines:
+        rows = [row for step in line.steps for row in step if sending[row]]
+        if rows and line.usual_bytes is not None:
+            wire[rows] = np.maximum(line.usual_bytes, arrivals.sent_bytes[rows])
+    return replace(arrivals, wire_bytes=wire)
 
 
 def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s: float) -> list[_Line]:

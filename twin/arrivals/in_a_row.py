@@ -107,36 +107,14 @@ def _linked(parts: Sequence[Flows]) -> Waits | None:
     ends = _Ends()
     first_row = 0
     for part in parts:
-        waits = part.waits
-        own = np.full(len(part), -1) if waits is None else waits.barrier.copy()
-        gap_s.append(np.zeros(len(part)) if waits is None else waits.gap_s)
-        next_ends = _Ends()
-        if waits is not None:
-            own[own >= 0] += len(awaited)
-            pairs = list(zip(part.src, part.dst, strict=True))
-            owner = [part.src[row] for row in _first_starts(waits)]
-            rows_of = np.split(waits.row, waits.offset[1:-1])
-            awaited += [(rows + first_row).tolist() for rows in rows_of]
-            at_sender, at_receiver = set(), set()
-            for number, (host, rows) in enumerate(
-                zip(owner, rows_of, strict=True), len(awaited) - len(owner)
-            ):
-                of_host = [row for row in rows.tolist() if pairs[row][0] == host]
-                at_sender.update(of_host)
-                at_receiver.update(set(rows.tolist()).difference(of_host))
-                if not of_host:  # they ran when the part began
-                    awaited[number] += ends.sent_by(host)
-                begins = [row for row in of_host if waits.barrier[row] < 0]
-                if before := ends.taken(host, [pairs[row] for row in rows.tolist()]) if begins else []:
-                    own[begins] = len(awaited)
-                    awaited.append(before)
-            for row in np.union1d(np.flatnonzero(waits.waiting), waits.row).tolist():
-                if row not in at_sender:
-                    next_ends.sent[pairs[row]].append(first_row + row)
-                if row not in at_receiver:
-                    next_ends.received[pairs[row]].append(first_row + row)
-        ends = next_ends
-        barrier.append(own)
+        if part.waits is None:
+            barrier.append(np.full(len(part), -1))
+            gap_s.append(np.zeros(len(part)))
+            ends = _Ends()
+        else:
+            own, ends = _goes_on(part, part.waits, ends, awaited, first_row)
+            barrier.append(own)
+            gap_s.append(part.waits.gap_s)
         first_row += len(part)
     if not awaited:
         return None
@@ -148,7 +126,36 @@ def _linked(parts: Sequence[Flows]) -> Waits | None:
     )
 
 
-def _first_starts(waits: Waits) -> list[int]:
-    """Of each barrier the first row that starts by it."""
-    _, first = np.unique(waits.barrier[waits.waiting], return_index=True)
-    return [int(row) for row in np.flatnonzero(waits.waiting)[first]]
+def _goes_on(
+    part: Flows, waits: Waits, ends: _Ends, awaited: list[list[int]], first_row: int
+) -> tuple[NDArray[np.int64], _Ends]:
+    """The barriers that flows of a part wait at, among those of all parts, and what of it the next waits for.
+
+    Adds to ``awaited`` the rows, from ``first_row`` on, that each barrier of the part waits for; ``ends`` is
+    of the part before.
+    """
+    own = np.where(waits.waiting, waits.barrier + len(awaited), -1)
+    next_barrier = len(awaited) + len(waits.offset) - 1
+    pairs = list(zip(part.src, part.dst, strict=True))
+    rows_of = [rows.tolist() for rows in np.split(waits.row, waits.offset[1:-1])]
+    at_sender, at_receiver = set[int](), set[int]()
+    begun: list[list[int]] = []
+    for first, rows in zip(waits.first_start.tolist(), rows_of, strict=True):
+        host = part.src[first]
+        of_host = [row for row in rows if pairs[row][0] == host]
+        at_sender.update(of_host)
+        at_receiver.update(set(rows).difference(of_host))
+        ran = [] if of_host else ends.sent_by(host)  # as the part began
+        awaited.append([first_row + row for row in rows] + ran)
+        begins = [row for row in of_host if waits.barrier[row] < 0]
+        if before := ends.taken(host, [pairs[row] for row in rows]) if begins else []:
+            own[begins] = next_barrier + len(begun)
+            begun.append(before)
+    awaited += begun
+    last = _Ends()
+    for row in np.union1d(np.flatnonzero(waits.waiting), waits.row).tolist():
+        if row not in at_sender:
+            last.sent[pairs[row]].append(first_row + row)
+        if row not in at_receiver:
+            last.received[pairs[row]].append(first_row + row)
+    return own, last

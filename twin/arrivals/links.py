@@ -74,12 +74,12 @@ def linked(arrivals: FlowArrivals, links: Links, since_s: float, until_s: float)
     return Linked(arrivals, waits)
 
 
-def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> float | None:
+def waiting_share(arrivals: FlowArrivals, links: Links, nic_bytes_per_s: Mapping[str, float]) -> float | None:
     """The share of large messages' bytes that wait for others and are not replayed so: 0.0 to 1.0, None where
     that is not known. Replayed for long, such traffic piles up as it never would.
 
     A message waits that begins as another of its sender to its receiver ends, or in a batch that its sender
-    begins at one moment; those of chains and collectives are replayed so. ``nic_bytes_per_s``: line rates by
+    begins at one moment; those of the arrivals' ``links`` are replayed so. ``nic_bytes_per_s``: line rates by
     host. By chance it is up to 0.3.
     """
     large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= LARGE_BYTES))
@@ -98,6 +98,5 @@ def waiting_share(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) 
     _, first_s = first_samples(large, nic_bytes_per_s)
     for batch, _ in batches(large, first_s, np.zeros(len(large), np.bool_)):
         waits[batch] = True
-    links = links_of(large, nic_bytes_per_s)
     waits &= np.array([one not in links.chains and one not in links.collectives for one in pairs])
     return float(large.sent_bytes[waits].sum() / large.sent_bytes.sum())

@@ -216,7 +216,7 @@ class _Paths:
             table["barrier"], table["gap"] = waits.barrier, waits.gap_s / self.step_s
             last_cable_s = np.array([scenario.port_delay_s[path[-1]] for path in self.entry_of])
             table["cable"] = last_cable_s[self.of_flow] / self.step_s
-            together = np.lexsort((np.arange(len(table)), waits.barrier))
+            together = np.argsort(waits.barrier, kind="stable")
             same = (np.diff(waits.barrier[together]) == 0) & (waits.barrier[together[1:]] >= 0)
             table["sibling"][together[:-1][same]] = together[1:][same]
             table["opens_end"] = np.cumsum(np.bincount(waits.row, minlength=len(table)))
@@ -229,9 +229,7 @@ class _Paths:
         if waits is None:
             return layout.records(0, layout.BARRIER), np.empty(0, np.int64)
         table = layout.records(len(waits.offset) - 1, layout.BARRIER)
-        table["rows"], table["first"] = np.diff(waits.offset), -1
-        waiting = np.flatnonzero(waits.waiting)[::-1]
-        table["first"][waits.barrier[waiting]] = waiting  # of several the first row, written last
+        table["rows"], table["first"] = np.diff(waits.offset), waits.first_start
         return table, waits.barrier_of_row[np.argsort(waits.row, kind="stable")]
 
     def entries(self) -> Table:

@@ -9,10 +9,14 @@ import pytest
 
 from telemetry.state import FlowArrivals
 from tests.unit.twin.arrivals.sampled import HOSTS, NIC, PACKET, arrivals, sampled
-from twin.arrivals.links import waiting_share
+from twin.arrivals.links import links_of, waiting_share
 
 NICS = dict.fromkeys(HOSTS, NIC)
 MEGABYTE = 1e6
+
+
+def share_of(seen: FlowArrivals) -> float | None:
+    return waiting_share(seen, links_of(seen, NICS), NICS)
 
 
 def transfers(start_s: np.ndarray, one_in: int = 64) -> FlowArrivals:
@@ -21,7 +25,7 @@ def transfers(start_s: np.ndarray, one_in: int = 64) -> FlowArrivals:
 
 def test_transfers_that_start_by_chance_do_not_wait() -> None:
     rng = np.random.default_rng(1)
-    share = waiting_share(transfers(np.sort(rng.uniform(0.0, 0.05, 400))), NICS)
+    share = share_of(transfers(np.sort(rng.uniform(0.0, 0.05, 400))))
     assert share is not None
     assert share < 0.3
 
@@ -35,7 +39,7 @@ def follow_each_other(count: int) -> FlowArrivals:
 
 
 def test_transfers_of_a_chain_wait_in_a_replay_too() -> None:
-    assert waiting_share(follow_each_other(200), NICS) == 0.0
+    assert share_of(follow_each_other(200)) == 0.0
 
 
 def test_transfers_too_few_for_a_chain_wait() -> None:
@@ -44,13 +48,13 @@ def test_transfers_too_few_for_a_chain_wait() -> None:
     for number in range(20):
         more = follow_each_other(2 if number < 2 else 1)
         every = every.and_then(replace(more, src_host=(f"other {number}",) * len(more)))
-    assert waiting_share(every, NICS) == pytest.approx(3 / 24)
+    assert share_of(every) == pytest.approx(3 / 24)
 
 
 def test_messages_that_a_sender_begins_together_wait() -> None:
     """From each of four senders sixteen at a time: twice is too seldom to be taken for an all-to-all."""
     start_s = np.repeat([0.0, 5e-3], 64) + 1e-6 * np.tile(np.arange(64), 2)
-    share = waiting_share(transfers(start_s), NICS)
+    share = share_of(transfers(start_s))
     assert share is not None
     assert share > 0.8
 
@@ -66,4 +70,4 @@ def test_messages_that_a_sender_begins_together_wait() -> None:
     ids=["few", "seen too coarsely", "small", "none"],
 )
 def test_it_is_not_known_of_few_or_small_or_coarsely_seen_messages(seen: FlowArrivals) -> None:
-    assert waiting_share(seen, NICS) is None
+    assert share_of(seen) is None
