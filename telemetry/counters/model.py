@@ -125,9 +125,12 @@ _MISSING = -1
 
 
 class Grown(NamedTuple):
-    """Growth of a series between two of its readings, by field (None: unknown)."""
+    """Growth of a series between two of its readings, by field (None: unknown). A field that not every
+    reading has grew over less time than from ``begin_ns`` to ``end_ns``: over its own of ``spans_ns``.
+    """
 
     by_field: tuple[int | None, ...]
+    spans_ns: tuple[int, ...]
     begin_ns: int
     end_ns: int
     resets: int
@@ -205,8 +208,10 @@ class CounterSeries:
             # Both readings have every counter ever given: the usual and fast case.
             grown = [None if one == _MISSING else other - one for one, other in zip(*rows, strict=True)]
             resets = grown.pop() or 0
-            return Grown(tuple(grown), int(times[begin]), int(times[end]), resets)
+            begin_ns, end_ns = int(times[begin]), int(times[end])
+            return Grown(tuple(grown), (end_ns - begin_ns,) * _FIELDS, begin_ns, end_ns, resets)
         by_field: list[int | None] = []
+        spans_ns = [0] * _FIELDS
         first, last = end, begin
         for column in range(_FIELDS):
             given = self._last[column] is not None  # in any reading
@@ -215,11 +220,12 @@ class CounterSeries:
                 by_field.append(None)
                 continue
             by_field.append(int(self._rows[found[1], column] - self._rows[found[0], column]))
+            spans_ns[column] = int(times[found[1]] - times[found[0]])
             first, last = min(first, found[0]), max(last, found[1])
         if last <= first:
             return None
         resets = int(self._rows[last, _RESETS] - self._rows[first, _RESETS])
-        return Grown(tuple(by_field), int(times[first]), int(times[last]), resets)
+        return Grown(tuple(by_field), tuple(spans_ns), int(times[first]), int(times[last]), resets)
 
     def _make_room(self, ts_ns: int) -> None:
         """When the arrays are full: drops old readings, else grows, else thins."""

@@ -100,15 +100,14 @@ def _port(switch: str, port: str, series: list[tuple[int | None, Grown]]) -> Por
 
 
 def _rates(grown: Grown) -> Rates:
-    if grown.end_ns - grown.begin_ns < LEAST_SPAN_NS:
-        return UNKNOWN
-    span_s = (grown.end_ns - grown.begin_ns) / NS_PER_S
-    paused_ns, *counts = map(grown.by_field.__getitem__, _COLUMNS)
-    return Rates(
-        # A pause counted at its end may have begun before the first reading.
-        None if paused_ns is None else min(paused_ns / NS_PER_S / span_s, 1.0),
-        *[None if count is None else count / span_s for count in counts],
+    spans_ns = [grown.spans_ns[column] for column in _COLUMNS]
+    counts = [grown.by_field[column] for column in _COLUMNS]
+    paused, *others = (
+        None if count is None or span_ns < LEAST_SPAN_NS else count / (span_ns / NS_PER_S)
+        for count, span_ns in zip(counts, spans_ns, strict=True)
     )
+    # A pause counted at its end may have begun before the first reading.
+    return Rates(None if paused is None else min(paused / NS_PER_S, 1.0), *others)
 
 
 _ENDED_NS = 60_000_000_000  # the slowest usual poll is every 10 s; queues may be read less often than ports

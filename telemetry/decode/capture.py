@@ -1,5 +1,5 @@
 """Packet captures (pcap, pcapng): their UDP payloads, each with its time; IP fragments are reported as
-problems.
+problems, and UDP behind other extension headers of IPv6 is passed over.
 
 Layouts: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 """
@@ -39,7 +39,7 @@ _RAW_IP = frozenset({12, 14, 101, 228, 229})
 _LOOPBACK = frozenset({0, 108})
 _COOKED = {113: (14, 16), 276: (0, 20)}
 _MOST_TAGS = 8
-_UDP = 17
+_UDP, _IPV6_FRAGMENT = 17, 44
 _ORDERS: tuple[Order, Order] = ("<", ">")
 _WORDS: dict[Order, Literal["little", "big"]] = {"<": "little", ">": "big"}
 _HEADS = {order: struct.Struct(f"{order}II") for order in _ORDERS}
@@ -240,7 +240,11 @@ def _udp(packet: memoryview) -> tuple[int, bytes, bytes] | str | None:
         if _number(packet, 6) & 0x3FFF:
             return "a fragment of a datagram"
         begin, source = 4 * (packet[0] & 0xF), packet[12:16]
-    elif packet[0] >> 4 == 6 and len(packet) >= 40 and packet[6] == _UDP:
+    elif packet[0] >> 4 == 6 and len(packet) > 40:
+        if packet[6] == _IPV6_FRAGMENT and packet[40] == _UDP:
+            return "a fragment of a datagram"
+        if packet[6] != _UDP:
+            return None
         begin, source = 40, packet[8:24]
     else:
         return None

@@ -156,7 +156,7 @@ class _Merging:
             host = next((name for name, _ in _ends(link) if name in of_host), None)
             there = next((used[end] for end in switch_ends if end in used), None)
             if there is None:
-                self._int_link(cable, link, host, None if host is None else of_host[host])
+                cable = self._int_link(cable, link, host, None if host is None else of_host[host])
                 used |= dict.fromkeys(self._ports(cable), cable)
                 continue
             known = self._links_of_file[there]
@@ -307,8 +307,8 @@ class _Merging:
         read = self._read.get(fits[0])
         return None if read is not None and read.ports and port not in read.ports else End(fits[0], port)
 
-    def _int_link(self, cable: Cable, link: Link, host: str | None, address: str | None) -> None:
-        """A link that only INT shows; its host is named by its address."""
+    def _int_link(self, cable: Cable, link: Link, host: str | None, address: str | None) -> Cable:
+        """Takes a link that only INT shows, its host under the name that has its address; returns its cable."""
         if host is not None:
             name = host if address is None else self._by_address.setdefault(address, host)
             self._hosts.setdefault(name, Host(name, address))
@@ -317,6 +317,7 @@ class _Merging:
         self._tell(
             "int", [cable], f"INT shows {cable}, which neither LLDP nor the declaration has; it is added"
         )
+        return cable
 
     def _address(self, addresses: Mapping[str, Mapping[str, None]]) -> None:
         taken = self._by_address

@@ -413,14 +413,14 @@ class PostcardMerger:
         if not self._pending:
             return ReportBatch.empty()
         packets = PacketPaths.of(np.concatenate(self._held), self._released)
-        chosen = packets.came_ns <= before_ns
+        chosen = packets.is_late | (packets.came_ns <= before_ns)
         hurried = 0
         if int(packets.size[~chosen].sum()) > self._max_pending:
             oldest = packets.oldest(~chosen, self._max_pending // 2)
-            hurried = int(np.count_nonzero(oldest & ~packets.is_late))
+            hurried = int(np.count_nonzero(oldest))
             chosen |= oldest
         released, surplus = packets.released(chosen & ~packets.is_late, self._places)
-        rest = packets.cards(~chosen & ~packets.is_late)
+        rest = packets.cards(~chosen)
         late = int(packets.size[packets.is_late].sum())
         self._held, self._pending = [rest], len(rest)
         self._oldest_ns = int(rest["came_ns"].min()) if len(rest) else self._now_ns

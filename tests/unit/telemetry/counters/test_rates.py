@@ -54,6 +54,17 @@ def test_a_pause_longer_than_the_time_between_readings_is_all_of_it() -> None:
     assert rates(made)[0].rates.pause_share == 1.0
 
 
+def test_each_counter_grows_over_the_time_between_the_readings_that_have_it() -> None:
+    made = window(
+        (0, None, {"pfc_pause_ns": 0, "dropped_packets": 0, "cnp_packets": 0}),
+        *((at, None, {"pfc_pause_ns": at * S, "dropped_packets": 1_000 * at}) for at in (10, 20, 30, 40, 50)),
+        (60, None, {"pfc_pause_ns": 60 * S, "dropped_packets": 60_000, "cnp_packets": 120}),
+    )
+    (port,) = rates(made)
+    assert port.rates == Rates(pause_share=1.0, drops_per_s=1_000.0, cnp_per_s=2.0)
+    assert port.covered_s == 60.0
+
+
 def test_one_reading_tells_nothing() -> None:
     assert rates(window((0, 3, {"dropped_packets": 5}))) == ()
 

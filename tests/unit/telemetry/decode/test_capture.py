@@ -102,6 +102,16 @@ def test_a_fragment_is_named() -> None:
     assert "fragment" in problems[0].detail
 
 
+def test_a_fragment_over_ipv6_is_named() -> None:
+    frame = bytearray(udp(b"first", REPORTS._replace(src="2001:db8::1", dst="2001:db8::9")))
+    frame[20] = 44
+    frame[54:54] = bytes([17, 0, 0, 1, 0, 0, 0, 7])
+    datagrams, problems = found(pcap([bytes(frame), FRAMES[1]]))
+    assert [one.frame for one in datagrams] == [1]
+    assert [problem.index for problem in problems] == [0]
+    assert "fragment" in problems[0].detail
+
+
 def test_of_many_fragments_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_module, "MOST_FRAGMENTS", 2)
     frame = bytearray(FRAMES[0])

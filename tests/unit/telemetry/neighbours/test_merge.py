@@ -371,6 +371,20 @@ def test_int_shows_several_addresses_of_a_host_with_several_nics() -> None:
     ]
 
 
+def test_a_port_that_int_shows_under_two_names_of_its_switch_has_one_link() -> None:
+    seen = Topology(
+        (Host("10.0.0.2", "10.0.0.2"),),
+        ("leaf1", "leaf1.dc.example"),
+        (
+            Link("10.0.0.2", "leaf1", 25, 1, None, "Ethernet8"),
+            Link("10.0.0.2", "leaf1.dc.example", 25, 1, None, "Ethernet8"),
+        ),
+    )
+    found = merged({}, declared=declared(), discovered=seen)
+    assert "h2 <-> leaf1:Ethernet8" in cables(found)
+    assert found.topology.hosts[1] == Host("h2", "10.0.0.2")
+
+
 def test_links_that_only_int_shows_are_told_and_added_and_those_it_contradicts_told() -> None:
     read = {"leaf1": sees(to("Ethernet4", "spine1", "Ethernet0"))}
     seen = shown(

@@ -192,6 +192,15 @@ def test_what_is_held_is_bounded_and_the_oldest_go_first() -> None:
     assert merger.counts.late == 1
 
 
+def test_late_postcards_take_no_room_from_others() -> None:
+    merger = PostcardMerger(hold_ns=HOLD_NS, max_pending=10)
+    merger.merged(read(*[card(1, number) for number in range(6)]), 0)
+    merger.flush()
+    late, fresh = [card(2, number) for number in range(6)], [card(1, number) for number in range(6, 12)]
+    assert len(merger.merged(read(*late, *fresh), 1)) == 0
+    assert (merger.counts.late, merger.counts.hurried, merger.pending) == (6, 0, 6)
+
+
 def test_what_it_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postcards, "_MOST_PLACES", 5_000)
     merger = PostcardMerger(hold_ns=HOLD_NS, max_pending=100)
