@@ -50,8 +50,8 @@ class Slowdown:
 class Probe:
     """Slowdown of one full packet that crosses the fabric at a random moment, over ``n`` such packets.
 
-    It takes the path of a random flow and waits in the switch queues as deep as they are then (design section
-    1.5); alone on that path its slowdown is 1.
+    It takes the path of a random flow and waits in the switch queues as deep as they are then; alone on that
+    path its slowdown is 1.
     """
 
     n: int

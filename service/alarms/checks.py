@@ -128,7 +128,7 @@ STATE_SHARE = 0.05
 """The share of time spent at most on computing the state for alarms."""
 SAME_TIME_BASE_S = 86_400.0
 SAME_PACE = (0.5, 2.0)
-"""Largest clock offset that is reported: recordings and labs have their own time and pace."""
+"""Clocks further off, or of another pace, are not reported: recordings and labs have their own."""
 GIVEN_UP_S = 86_400.0  # a switch silent for a day was removed
 ROLLOUTS_CHECKED = 100
 MOST_REPORTED = 4_096

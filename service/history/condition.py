@@ -119,7 +119,7 @@ class Condition:
                 min(sum(known) / found.packets_per_s, 1.0) if known and found.packets_per_s > 0 else None,
             )
         )
-        self.events.publish("condition", {"level": self.document().level})
+        self.events.publish("condition", {})
         return True
 
     def document(self, *, critical_alarms: int = 0) -> ConditionDocument:

@@ -76,14 +76,12 @@ class Forwarder:
         budget: ByteBudget,
         metrics: ForwardMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
-        first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         self._url = url.rstrip("/")
         options = client_options(url, token, **{"Content-Type": MEDIA_TYPE})
         self._client = httpx.AsyncClient(timeout=TIMEOUT_S, transport=transport, **options)
         self._budget = budget
         self._metrics = metrics
-        self._first_pause_s = first_pause_s
         self._waiting: deque[tuple[ReportBatch, int]] = deque()
         self._waiting_bytes = self._waiting_reports = 0
         self._changed = asyncio.Condition()
@@ -164,7 +162,7 @@ class Forwarder:
     async def _post(self, batch: ReportBatch) -> None:
         """Posts until the service takes it; in halves after a 413."""
         body = await asyncio.to_thread(encode, batch)
-        pause_s = self._first_pause_s
+        pause_s = FIRST_PAUSE_S
         failures = 0
         while True:
             answer, reason, asked_s = await self._attempt(body)

@@ -106,7 +106,16 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         except DecodeError:
             self._metrics.bodies.inc()
             raise
-        return await self._add_all(parts, malformed=decoded.errors, aside=decoded.aside)
+        answer = await self._add_all(parts, malformed=decoded.errors, aside=decoded.aside)
+        if not decoded.accepted_before:
+            return answer
+        # What the window refused may have come with other bodies: only its totals count it.
+        return IngestDocument.of(
+            len(decoded.batch) + decoded.aside,
+            len(decoded.errors),
+            malformed=decoded.errors,
+            listed=self._limits.max_errors_listed,
+        )
 
     async def state(self) -> NetworkState:
         """The current state; raises ``WindowError`` while the window is empty.

@@ -204,7 +204,8 @@ class Moments:
         self._regimes: deque[tuple[float, Regime]] = deque(maxlen=max(2 * count, 64))
         self._newest: tuple[float, Regime] | None = None
         self._seen_until_ns = 0
-        self._unlike = 0  # looks in a row
+        self._unlike = 0  # looks in a row, each at another window ...
+        self._looked_at_ns = 0  # ... that ends then
         self._aside: list[_Aside] = []
 
     def extent(self, state: NetworkState, waiting: float | None) -> Extent:
@@ -241,7 +242,7 @@ class Moments:
         """
         regime = Regime.of(state)
         if self._unlike_before(regime, now_s) is not None:
-            self._unlike += 1
+            self._unlike += state.window_end_ns != self._looked_at_ns
             self._newest = None
         else:
             self._unlike = 0
@@ -249,6 +250,7 @@ class Moments:
                 self._add(self._newest)
                 self._newest = now_s, regime
                 self._seen_until_ns = state.window_end_ns
+        self._looked_at_ns = state.window_end_ns
         return self._unlike >= LOOKS_AGREE
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:

@@ -106,7 +106,7 @@ def read_dcqcn(given: str) -> DcqcnParams:
 
 
 def parse_watermark(given: str, option: str) -> Watermark:
-    """``KMIN,KMAX,PMAX``, such as ``400KB,1.6MB,20%``; raises ``InputError`` or ``WatermarkError``."""
+    """``KMIN,KMAX,PMAX``, such as ``400KB,1.6MB,20%``; raises ``InputError``."""
     parts = given.split(",")
     try:
         kmin, kmax, pmax = (
@@ -147,12 +147,10 @@ def _none_usable(reports: Path, problems: Sequence[ReportProblem]) -> InputError
     )
 
 
-def with_candidates(ask: Ask, candidates: int | None) -> Ask:
-    """The search settings for ``candidates`` runs in all, of which at most a quarter belong to the second
-    draw.
+def with_candidates(ask: Ask, candidates: int) -> Ask:
+    """The search settings for ``candidates`` in the first draw, and at most a quarter as many more in the
+    second.
     """
-    if candidates is None:
-        return ask
     narrowed = min(ask.search.narrowed, candidates // 4)
     return replace(ask, search=replace(ask.search, candidates=candidates, narrowed=narrowed))
 

@@ -308,7 +308,7 @@ class _Merging:
         return None if read is not None and read.ports and port not in read.ports else End(fits[0], port)
 
     def _int_link(self, cable: Cable, link: Link, host: str | None, address: str | None) -> Cable:
-        """Takes a link that only INT shows, its host under the name that has its address; returns its cable."""
+        """Takes a link that only INT shows, its host named by its address; returns its cable."""
         if host is not None:
             name = host if address is None else self._by_address.setdefault(address, host)
             self._hosts.setdefault(name, Host(name, address))

@@ -31,19 +31,3 @@ def leaf_of(
         # scikit-learn compares in single precision, and what equals the threshold goes left.
         node = left[node] if np.float32(x[f[node]]) <= t[node] else right[node]
     return int(left[node])
-
-
-@kernel
-def leaves_of(
-    rows: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    f: NDArray[np.int32],
-    t: NDArray[np.float64],
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
-    found: NDArray[np.int64],
-) -> None:
-    """``leaf_of`` each row, into ``found``."""
-    for row in range(rows.shape[0]):
-        found[row] = leaf_of(rows[row], low, high, f, t, left, right)

@@ -19,7 +19,7 @@ from twin.watermark import Setting
 
 
 class PacketEngine:
-    """Predicts by carrying every packet (design section 3, engine 3)."""
+    """Predicts by carrying every packet."""
 
     name = "packet"
 

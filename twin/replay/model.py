@@ -24,7 +24,7 @@ LEAST_STEP_S = 1e-7  # about a packet at 100 Gbit/s: below it there is nothing t
 
 
 class ReplayEngine:
-    """Predicts by replaying the scenario's flows (design section 3, engine 2)."""
+    """Predicts by replaying the scenario's flows."""
 
     name = "replay"
 

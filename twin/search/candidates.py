@@ -183,7 +183,7 @@ def _rounded(kmin: float, kmax: float, pmax: float, bounds: WatermarkBounds) -> 
     return Watermark(math.floor(kmin), math.ceil(kmax), probability)
 
 
-# λ of design section 1.3: elephants gain from a long queue, mice from a short one.
+# λ: elephants gain from a long queue, mice from a short one.
 LAMBDA_BY_CLASS: Mapping[str, float] = MappingProxyType(
     {"elephant": 1.5, "mouse": 0.8, "potential_elephant": 1.25}
 )

@@ -291,7 +291,7 @@ def recommend(
         n_tried=len(everyone),
         found=found,
         margin=settings.margin,
-        pfc=problem.pauses,
+        pfc=problem.scenario.pfc,
         unlike=problem.unlike,
     )
     winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
@@ -323,7 +323,7 @@ def recommend(
             incumbent_prediction,
             winner_prediction,
             dominant_class=problem.dominant_class,
-            pfc=problem.pauses,
+            pfc=problem.scenario.pfc,
             gained=None
             if found.by == "normalised"
             else f"{gain_text(found.score_gain, found.error)} better for the "
@@ -400,7 +400,7 @@ def _part(
         n_tried=len(ledger.proposals),
         found=found,
         margin=settings.margin,
-        pfc=problem.pauses,
+        pfc=problem.scenario.pfc,
         unlike=problem.unlike,
     )
     winner = found.row if verdict.kind is VerdictKind.CHANGE else incumbent

@@ -82,7 +82,7 @@ class Settings:
 
 
 class Coordinate(Protocol):
-    """One thing that can be set by itself. ``kind`` is what an operator allows by ``tune.what``."""
+    """One thing that can be set by itself. ``kind`` is what an operator allows by ``tuning.what``."""
 
     @property
     def name(self) -> str: ...

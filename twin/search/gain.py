@@ -1,4 +1,4 @@
-"""Gain over the incumbent, in logarithms of completion times (design section 1.5), with its standard error.
+"""Gain over the incumbent, in logarithms of completion times, with its standard error.
 
     gain = α·ln(T/T₀) − β·ln(D/D₀) − γ·(L − L₀)
 

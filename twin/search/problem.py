@@ -29,7 +29,7 @@ class TuningProblem:
     it stays the answer until another is surely better by the margin.
     ``by_role`` are roles whose ports run another watermark than the incumbent, sorted: engines run the
     incumbent so (``as_run``), every candidate on all ports. ``dominant_class`` is the label of the class that
-    carries most bytes: ``elephant``, ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's.
+    carries most bytes: ``elephant``, ``potential_elephant``, ``mouse``.
     ``notes`` are passed on with the recommendation. ``unlike``: why the scenario is not like the network, so
     that nothing can be recommended.
     Raises ``ParameterError`` for an unknown class, or an earlier moment of other ports.
@@ -43,7 +43,6 @@ class TuningProblem:
     long: tuple[Scenario, ...] = ()
     standing: Watermark | None = None
     by_role: tuple[tuple[str, Watermark], ...] = ()
-    pfc: bool | None = None
     notes: tuple[str, ...] = ()
     unlike: str | None = None
 
@@ -69,11 +68,6 @@ class TuningProblem:
     def lambda_(self) -> float:
         """λ of the dominant class."""
         return lambda_for(self.dominant_class)
-
-    @property
-    def pauses(self) -> bool:
-        """Whether PFC is on, so that pause time counts as loss."""
-        return self.scenario.pfc if self.pfc is None else self.pfc
 
 
 @dataclass(frozen=True, kw_only=True)

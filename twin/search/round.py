@@ -82,6 +82,7 @@ def tune(
         settings = fewer(settings, looks.candidates_share)
         if not slices:
             problem = replace(problem, earlier=problem.moments[1 : len(looks.looks)])
+            files = files[: len(problem.moments)]
         parts = [slices] if slices else split_moments(problem.moments, settings.max_parts)
         scenarios = [scenario for moments in parts for scenario in moments]
         long, note = long_moments(
@@ -510,5 +511,11 @@ class _Round:
     def _scored(self, rows: Sequence[Sequence[Prediction]], gains: list[list[Gain]]) -> FleetScores:
         settings = self._settings
         return fleet_scores(
-            rows, _INCUMBENT, settings.weights, self._problem.pauses, self._shares, gains, settings.score
+            rows,
+            _INCUMBENT,
+            settings.weights,
+            self._problem.scenario.pfc,
+            self._shares,
+            gains,
+            settings.score,
         )

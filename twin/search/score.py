@@ -44,7 +44,6 @@ LEAST_SPREAD: Mapping[str, float] = MappingProxyType(
         "slowdown": 0.10,
         "queue": math.log(1.1),
         "mice": 0.20,
-        "completion": 0.10,
         "loss": 0.20,
         "pause": 0.20,
     }
@@ -58,21 +57,18 @@ LEAST_PAUSE_S = 100e-6
 class Weights:
     """An operator's policy: the weight of each term, all ≥ 0.
 
-    ``completion`` weighs the mean slowdown of all flows, ``mice`` the p99 slowdown of mice; both are off by
-    default. With ``mice_for_queue`` Q is the p99 mice slowdown where there are mice.
+    With ``mice_for_queue`` Q is the p99 mice slowdown where there are mice.
     """
 
     throughput: float = 1.0
     queue: float = 1.0
     loss: float = 1.0
-    completion: float = 0.0
-    mice: float = 0.0
     mice_for_queue: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("throughput", "queue", "loss", "completion", "mice"):
+        for name in ("throughput", "queue", "loss"):
             check_not_negative(f"weights {name}", getattr(self, name))
-        if self.throughput + self.queue + self.loss + self.completion + self.mice == 0:
+        if self.throughput + self.queue + self.loss == 0:
             raise ParameterError("weights", "all 0", "some term must count", "raise one of them")
 
 
@@ -96,10 +92,9 @@ class Scores:
     """Scores of a candidate set, arrays in its order.
 
     ``score`` is what decides, −inf where infeasible: the gain or, ``by`` choice, the ``normalised_score``.
-    ``raw`` holds each term before normalising (``throughput``, ``queue``,
-    ``loss_bytes``, ``pause_s`` and, where weighed, ``completion`` and ``mice``), ``normalised`` each after
-    (``throughput``, ``queue``, ``loss``, ...): 0 at the set's smallest, 1 at its largest; NaN where
-    infeasible. ``throughput_is`` and ``queue_is`` name the figures used for T and Q.
+    ``raw`` holds each term before normalising (``throughput``, ``queue``, ``loss_bytes``, ``pause_s``),
+    ``normalised`` each after (``throughput``, ``queue``, ``loss``): 0 at the set's smallest, 1 at its
+    largest; NaN where infeasible. ``throughput_is`` and ``queue_is`` name the figures used for T and Q.
     """
 
     score: NDArray[np.float64]
@@ -159,19 +154,9 @@ def score(
         normalised["queue"] = _normalised(mice, feasible, relative=LEAST_SPREAD["mice"])
 
     normalised["loss"] = _loss(loss, pause, feasible, pfc)
-    if weights.completion > 0:
-        raw["completion"] = _slowdowns(rows, "all", "mean")
-        normalised["completion"] = _normalised(
-            raw["completion"], feasible, relative=LEAST_SPREAD["completion"]
-        )
-    if weights.mice > 0:
-        raw["mice"] = mice
-        normalised["mice"] = _normalised(mice, feasible, relative=LEAST_SPREAD["mice"])
 
     total = weights.throughput * normalised["throughput"]
-    for name in ("queue", "loss", "completion", "mice"):
-        if name in normalised:
-            total = total - getattr(weights, name) * normalised[name]
+    total = total - weights.queue * normalised["queue"] - weights.loss * normalised["loss"]
     total = np.where(feasible, total, -np.inf)
     return Scores(
         score=total,

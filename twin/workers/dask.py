@@ -21,7 +21,7 @@ from joblib._dask import DaskDistributedBackend
 
 from twin.errors import ClusterError, SearchError, TwinError
 from twin.workers.dask_connection import Connection, LostError, Stamp, TlsFiles, own_stamp
-from twin.workers.pool import Job, enter_answers, having, run_in_attempts
+from twin.workers.pool import Job, answered, enter_answers, having, run_in_attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,12 @@ class DaskWorkers:
         tls: TlsFiles | None = None,
         timeout_s: float = 10.0,
         silence_s: float = 300.0,
-        retries: int = 2,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._scheduler = scheduler
         self._tls = tls
         self._timeout_s = timeout_s
         self._silence_s = silence_s
-        self._retries = retries
         self._warn = warn
         self._lock = threading.Lock()
         self._connection: Connection | None = None
@@ -118,7 +116,7 @@ class DaskWorkers:
                 raise SearchError("tuning round", None, rule, "ask again")
             self._attempt(left, done)
 
-        run_in_attempts(tasks, attempt, self._retries + 1)
+        run_in_attempts(tasks, attempt)
 
     def close(self) -> None:
         """Disconnects; runs in progress end with ``SearchError``."""
@@ -215,8 +213,5 @@ def run_there(
     """In a worker: the task's number and its result or error, on the scenario in ``content``."""
     if own_stamp() != expected:
         return number, OtherVersion()
-    try:
-        with having(task.scenario_file, content):
-            return number, task.run()
-    except TwinError as error:
-        return number, error
+    with having(task.scenario_file, content):
+        return number, answered(task)

@@ -34,7 +34,9 @@ from twin.scenario import Scenario
 from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Setting
 
+RETRIES = 2  # of tasks lost with their worker
 _CHECK_PARENT_EVERY_S = 2.0
+_IDLE_S, _RESERVED_IDLE_S = 3600.0, 1800.0  # until idle processes end
 
 
 @lru_cache(maxsize=1)  # once a process
@@ -123,28 +125,25 @@ class InProcessWorkers:
 
     def close(self) -> None:
         shipped_scenario.cache_clear()
+        _scenario.cache_clear()
 
 
 class ProcessWorkers:
     """A pool of ``n_workers`` processes that stays warm between rounds.
 
     Where a process dies (killed, out of memory) the pool is rebuilt and lost tasks run again, at most
-    ``retries`` times a call. Workers run at ``niceness`` (0 to 19).
+    ``RETRIES`` times a call. Workers run at ``niceness`` (0 to 19).
     """
 
-    def __init__(
-        self, n_workers: int, *, niceness: int = 0, retries: int = 2, idle_timeout_s: float = 3600.0
-    ) -> None:
+    def __init__(self, n_workers: int, *, niceness: int = 0) -> None:
         if n_workers < 2:
             rule = "a pool has two processes or more"
             raise ParameterError("workers", str(n_workers), rule, "ask make_workers for fewer")
         self.n_workers = n_workers
         self._niceness = niceness
-        self._retries = retries
-        self._idle_timeout_s = idle_timeout_s
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
-        run_in_attempts(tasks, lambda left: self._attempt(left, done), self._retries + 1)
+        run_in_attempts(tasks, lambda left: self._attempt(left, done))
 
     def close(self) -> None:
         get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
@@ -160,7 +159,7 @@ class ProcessWorkers:
                 batch_size=1,
                 pre_dispatch="2 * n_jobs",
                 return_as="generator_unordered",
-                idle_worker_timeout=self._idle_timeout_s,
+                idle_worker_timeout=_IDLE_S,
             )
             # In the generator: the call itself submits tasks, and raises where a worker was just killed.
             yield from parallel(
@@ -172,18 +171,18 @@ class ProcessWorkers:
         enter_answers(_until_broken(results()), left, done, stopped)
 
 
-def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]]], None], most: int) -> None:
+def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]]], None]) -> None:
     """Calls ``attempt`` with the tasks left, from which it removes finished ones, until none is left.
 
-    Raises ``SearchError`` where some are left after ``most`` attempts.
+    Raises ``SearchError`` where some are left after ``RETRIES`` further attempts.
     """
     left = dict(enumerate(tasks))
-    for _ in range(most):
+    for _ in range(RETRIES + 1):
         if not left:
             return
         attempt(left)
     if left:
-        received = f"{len(left)} of {len(tasks)} batches lost in {most} attempts"
+        received = f"{len(left)} of {len(tasks)} batches lost in {RETRIES + 1} attempts"
         rule = "worker processes must live to the end of their batch"
         remedy = "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again"
         raise SearchError("tuning round", received, rule, remedy)
@@ -315,24 +314,19 @@ def _run_numbered(number: int, task: Job[T], niceness: int, parent: int) -> tupl
     """The task's number and result or error: an error raised through joblib would end the pool."""
     _set_niceness(niceness)
     end_with(parent)
-    try:
-        return number, task.run()
-    except TwinError as error:
-        return number, error
+    return number, answered(task)
 
 
 class ReservedWorker:
     """One process at normal priority, beside the pool of the rounds.
 
-    It starts with the first job and ends ``idle_timeout_s`` after the last. Where it dies (killed, out of
-    memory) another one repeats the job, at most ``retries`` times.
+    It ends half an hour after its last job. Where it dies (killed, out of memory) another one repeats the
+    job, once.
     """
 
     n_workers = 1
 
-    def __init__(self, *, idle_timeout_s: float = 1800.0, retries: int = 1) -> None:
-        self._idle_timeout_s = idle_timeout_s
-        self._retries = retries
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: ProcessPoolExecutor | None = None
 
@@ -349,10 +343,10 @@ class ReservedWorker:
             process.shutdown(wait=True, kill_workers=True)
 
     def _answer(self, task: Job[T]) -> T:
-        for _ in range(self._retries + 1):
+        for _ in range(2):
             process = self._started()
             try:
-                answer: T | TwinError = process.submit(_answered, task).result()
+                answer: T | TwinError = process.submit(answered, task).result()
             except BrokenProcessPool:
                 self._forget(process)
                 continue
@@ -364,13 +358,13 @@ class ReservedWorker:
             return answer
         rule = "worker processes must live to the end of their job"
         remedy = "look for an out-of-memory kill, ask for less, and ask again"
-        raise SearchError("prediction", f"a worker process that died {self._retries + 1} times", rule, remedy)
+        raise SearchError("prediction", "a worker process that died 2 times", rule, remedy)
 
     def _started(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._process is None:
                 self._process = ProcessPoolExecutor(
-                    max_workers=1, timeout=self._idle_timeout_s, initializer=end_with, initargs=(os.getpid(),)
+                    max_workers=1, timeout=_RESERVED_IDLE_S, initializer=end_with, initargs=(os.getpid(),)
                 )
             return self._process
 
@@ -381,7 +375,7 @@ class ReservedWorker:
         process.shutdown(wait=False, kill_workers=True)
 
 
-def _answered(task: Job[T]) -> T | TwinError:
+def answered(task: Job[T]) -> T | TwinError:
     """The job's result, or its error as a value, which pickles whole."""
     try:
         return task.run()

@@ -15,7 +15,7 @@ from telemetry.state import FlowKey
 from tests.counterparts.captures import pcap, pcapng, udp
 from tests.counterparts.p4_reports import PAYLOADS
 from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, packet, report_v2
-from tests.integration.service import EPOCH_NS, PATIENCE_S, Running, Wanted, manual, running
+from tests.integration.service import EPOCH_NS, PATIENCE_S, TOPOLOGY, Running, Wanted, manual, running
 
 pytestmark = pytest.mark.anyio
 
@@ -261,3 +261,25 @@ async def test_postcards_of_a_packet_become_its_path_though_nothing_follows(tmp_
         assert flow_seen["path"] == ["leaf1/Ethernet17/3", "leaf3/17/3"]
         assert flow_seen["window_bytes"] == 1_048
         assert here.metric("ecntwin_int_postcards_total", outcome="merged") == 2
+
+
+async def test_what_becomes_of_earlier_postcards_is_not_in_this_body_s_answer(tmp_path: Path) -> None:
+    """Paths of a switch that the topology lacks are refused when they are whole, with a later body."""
+    async with running(wanted(tmp_path, int={"merge_postcards_s": 0.01})) as here:
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        for number in range(6):
+            inner = packet(
+                FlowKey("10.0.0.1", "10.0.0.2", 40_000 + number, 4791, 17),
+                base_transport(5, 1),
+                packet_bytes=1_048,
+            )
+            card = report_v2(
+                Metadata(layer1=(9, 17), queue=(3, 10)), flags=2, inner=inner, inner_type=InnerType.IPV4
+            )
+            here.hand.now_s += 10.0 * (number == 5)
+            answer = await post(here, datagram(card, node=3, sequence=number))
+            assert answer == {"accepted": 1, "rejected": 0, "errors": [], "error_count": 0}
+        with here.service.events.listen() as told, anyio.fail_after(PATIENCE_S):
+            while here.service.window.rejected < 6:
+                here.hand.now_s += 1.0
+                await told.get()

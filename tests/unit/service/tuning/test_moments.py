@@ -310,6 +310,11 @@ class TestLooks:
         found = [kept.look(window(20 + at, load=(9.0, 1.0)[at % 2]), 20 + at) for at in range(8)]
         assert not any(found)
 
+    def test_nor_do_several_at_one_window(self) -> None:
+        kept = after(moments(), 10)
+        odd = window(20, load=9.0)
+        assert not any([kept.look(odd, 20), kept.look(odd, 25), kept.look(odd, 30)])
+
     def test_the_round_says_what_changed(self) -> None:
         kept = after(moments(), 10)
         for end_s in (20, 30):

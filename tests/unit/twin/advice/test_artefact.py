@@ -13,7 +13,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 from tests.unit.twin.advice.test_guard import LEARNT
-from twin.advice._tree import leaf_of, leaves_of
+from twin.advice._tree import leaf_of
 from twin.advice.artefact import MOST_BYTES, SHIPPED, read
 from twin.advice.features import FEATURES
 from twin.errors import ParameterError
@@ -100,7 +100,9 @@ def test_the_kernel_goes_the_way_of_scikit_learn_and_of_plain_python() -> None:
             node = int(left[node] if below else tree.children_right[node])
         return node
 
-    every = np.empty(len(rows), np.int64)
-    leaves_of(rows, *columns, every)
-    assert every.tolist() == found.apply(rows).tolist() == [plainly(row) for row in rows]
+    assert (
+        [leaf_of(row, *columns) for row in rows]
+        == found.apply(rows).tolist()
+        == [plainly(row) for row in rows]
+    )
     assert leaf_of(np.array([0.0, 0.0, 9.5, 0.0, 0.0]), *columns) == -3

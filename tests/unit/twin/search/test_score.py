@@ -92,19 +92,6 @@ def test_latency_puts_mice_in_the_place_of_the_queue_where_they_are_seen() -> No
     assert unseen.score[0] > unseen.score[1]
 
 
-def test_completion_terms_are_optional() -> None:
-    rows = [
-        row(0, all=(5.0, 9.0), mice=(2.0, 9.0)),
-        row(1, all=(2.5, 9.0), mice=(2.0, 27.0)),
-    ]
-    plain = score(rows, BALANCED, pfc=True)
-    assert set(plain.normalised) == {"throughput", "queue", "loss"}
-    weighed = score(rows, Weights(completion=1.0, mice=0.5), pfc=True)
-    assert weighed.score - plain.score == pytest.approx([-1.0, -0.5])
-    absent = score([row(0), row(1)], Weights(completion=1.0), pfc=True)
-    assert absent.score == pytest.approx([0, 0])
-
-
 def test_pause_counts_only_where_pfc_is_on() -> None:
     rows = [row(0), row(1, pfc_pause_s=0.05)]
     assert score(rows, BALANCED, pfc=False).score == pytest.approx([0, 0])

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from bench.replay import fabric_under
+from tests.unit.twin.fabrics import star
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario, packet_hops
 from twin.search.gain import POLICIES, gain_over
@@ -167,6 +168,16 @@ class TestLongMoments:
 
 
 class TestRound:
+    def test_a_fabric_in_parts_that_the_budget_makes_look_at_less(self) -> None:
+        apart = [star([(0, 1), (2, 1), (4, 5), (6, 7)], n_hosts=130, duration_s=5e-4) for _ in range(3)]
+        hurried = replace(SETTINGS, candidates=8, narrowed=2, leaders=2, second_engine=None, budget_s=1e-4)
+        asked = TuningProblem(
+            scenario=apart[0], incumbent=NOW, base=NOW, dominant_class="mouse", earlier=tuple(apart[1:])
+        )
+        answer = tune(asked, hurried, seed=1, workers=InProcessWorkers())
+        assert len(answer.parts) == 3
+        assert answer.watermark != NOW
+
     SMALL = SearchSettings(
         candidates=24, narrowed=8, leaders=3, seeds=1, most_seeds=1, batch=8, second_engine=None, budget_s=1.0
     )
