@@ -25,11 +25,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel_digest() -> str:
-    """A short digest of numba's version and of all kernel sources: ``_*.py``, ``layout.py``, this file."""
+    """A short digest of numba's version and of all kernel sources: ``_*.py``, ``layout.py``, this file, and
+    ``rtt.py``, whose inputs a kernel counts.
+    """
     package = Path(__file__).parent
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
-    for source in [Path(__file__), *sorted(package.glob("*/_*.py")), *sorted(package.glob("*/layout.py"))]:
-        digest.update(source.read_bytes())
+    for pattern in ("jit.py", "*/_*.py", "*/layout.py", "senders/rtt.py"):
+        for source in sorted(package.glob(pattern)):
+            digest.update(source.read_bytes())
     return digest.hexdigest()
 
 

@@ -75,8 +75,8 @@ class GainFigures(NamedTuple):
 class Prediction:
     """One engine's figures for one watermark on one scenario, inside the scenario's metrics window.
 
-    Queue figures pool 1 µs samples over the monitored ports; ``port_queue_mean_bytes`` has one entry per
-    monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows.
+    Queue figures pool samples, one each step or µs, over the monitored ports; ``port_queue_mean_bytes`` has
+    one entry per monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows.
     ``slowdown`` is keyed by size class (``SIZE_CLASSES``; mice < 100 KB ≤ medium < 1 MB ≤ elephant), absent
     classes left out. ``probe`` is keyed ``all`` and by path class (``1 hop``, ``3 hops``: switches crossed).
     ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
@@ -241,8 +241,9 @@ def over_moments(moments: Sequence[Prediction]) -> Prediction:
 def pooled(parts: Sequence[Prediction]) -> Prediction:
     """Joins predictions of independent parts for one watermark; the first failed one where a run failed.
 
-    Rates, losses and pauses add up; the mean queue pools the monitored ports and slowdown means the flows,
+    Goodput, losses and pauses add up; the mean queue pools the monitored ports and slowdown means the flows,
     exactly. A percentile cannot be pooled from percentiles: the largest part's stands for it, an upper bound.
+    ``lasting_bytes_per_s`` is None: parts do not say how many flows it is the mean of.
     """
     failed = next((one for one in parts if one.status is not SolveStatus.OK), None)
     if failed is not None or len(parts) == 1:
@@ -265,6 +266,7 @@ def pooled(parts: Sequence[Prediction]) -> Prediction:
         loss_bytes=sum(one.loss_bytes for one in parts),
         pfc_pause_s=sum(one.pfc_pause_s for one in parts),
         slowdown=slowdown,
+        lasting_bytes_per_s=None,
         port_queue_mean_bytes=tuple(value for one in parts for value in one.port_queue_mean_bytes),
         probe={
             name: Probe(

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -262,26 +263,29 @@ def _flow_rows(
         body = path.read_bytes()
         if body[:2] == b"\x1f\x8b":
             with gzip.open(io.BytesIO(body)) as opened:
-                body = opened.read(_MAX_FLOWS_FILE_BYTES)
+                body = opened.read(_MAX_FLOWS_FILE_BYTES + 1)
+            if len(body) > _MAX_FLOWS_FILE_BYTES:
+                raise EOFError("unpacked it is over 1 GB, which is not read")
         text = body.decode()
+        reader = csv.DictReader(io.StringIO(text))
+        rows = list(reader)
     except FileNotFoundError:
         rule = "the file must exist beside the scenario"
         raise ScenarioError(f"{where} flows_csv", repr(name), rule, "put it there") from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
         rule = "it is readable CSV, gzip allowed"
         raise ScenarioError(f"{where} flows_csv", f"{name!r} ({error})", rule, "replace the file") from error
-    reader = csv.DictReader(io.StringIO(text))
     missing = [column for column in FLOW_COLUMNS if column not in (reader.fieldnames or [])]
     if missing:
         rule = f"the header must name {', '.join(FLOW_COLUMNS)}"
         remedy = f"add {', '.join(missing)}"
         raise ScenarioError(name, f"columns {', '.join(reader.fieldnames or []) or 'none'}", rule, remedy)
-    return list(reader), name
+    return rows, name
 
 
 def monitored_ports(document: Mapping[str, Any], topology: Topology, where: str) -> tuple[int, ...]:
     """The document's ``monitored_ports`` as indices of the topology's ports: all of switches where it names
-    none. Raises ``ScenarioError``.
+    none. One named twice counts once. Raises ``ScenarioError``.
     """
     listed = document.get("monitored_ports")
     if listed is None:
@@ -300,7 +304,7 @@ def monitored_ports(document: Mapping[str, Any], topology: Topology, where: str)
             rule = "it must name a declared link"
             raise ScenarioError(at, f"{wanted[0]!r} to {wanted[1]!r}", rule, "correct the names")
         found.extend(matches)
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _load_json(path: Path) -> object:

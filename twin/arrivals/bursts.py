@@ -151,8 +151,8 @@ def first_samples(
 
 def numbered(names: Sequence[str]) -> NDArray[np.int64]:
     """A number for each name, the same for the same name, in order of names."""
-    _, number = np.unique(np.array(names, dtype=object), return_inverse=True)
-    return np.asarray(number, np.int64)
+    number = {name: place for place, name in enumerate(sorted(set(names)))}
+    return np.array([number[name] for name in names], np.int64)
 
 
 def usual_spacing(arrivals: FlowArrivals) -> float:

@@ -7,6 +7,7 @@ the chain goes on beyond what the window showed of it.
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -135,7 +136,7 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     """For each message the row of the large one of its pair that ended nearest to its start; −1 without one.
 
     Given the ``pairs`` of chains, one that began after a pause follows the last that had ended. None is
-    followed by two.
+    followed by two, and one without end by none.
     """
     after = np.full(len(arrivals), -1)
     end_s = ends_s(arrivals)
@@ -145,17 +146,19 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     for pair, rows in by_pair(arrivals).items():
         if pairs is not None and pair not in pairs:
             continue
-        free: list[int] = []
+        free: list[tuple[float, int]] = []  # ends of those that nothing follows yet, in order
         for row in rows:
-            starts_s = arrivals.start_s[row]
-            before = min(free, key=lambda one: abs(end_s[one] - starts_s), default=-1)
-            if before >= 0 and abs(end_s[before] - starts_s) > within_s[before]:
-                ended = [one for one in free if pairs is not None and end_s[one] <= starts_s]
-                before = max(ended, key=lambda one: end_s[one], default=-1)
-            if before >= 0:
-                after[row] = before
+            starts_s = float(arrivals.start_s[row])
+            at = bisect(free, (starts_s, len(arrivals)))
+            near = free[max(at - 1, 0) : at + 1]
+            before = min(near, key=lambda one: abs(one[0] - starts_s), default=None)
+            if before is not None and abs(before[0] - starts_s) > within_s[before[1]]:
+                before = free[at - 1] if pairs is not None and at else None
+            if before is not None:
+                after[row] = before[1]
                 free.remove(before)
-            free.append(row)
+            if end_s[row] < np.inf:
+                insort(free, (float(end_s[row]), row))
     return after
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from twin.fluid._arrays import (
 )
 from twin.fluid._run import run
 from twin.fluid.problem import Problem, build
-from twin.prediction import BLOCKS, Prediction, Slowdown, SolveStatus, Trajectory, by_class
+from twin.prediction import BLOCKS, Prediction, SolveStatus, Trajectory, by_class, slowdowns
 from twin.probe._draws import PROBE_BINS
 from twin.probe.figures import Blocks, gain_parts
 from twin.scenario import Scenario
@@ -178,10 +178,8 @@ def _read(
             predictions.append(Prediction.failed(watermark, SolveStatus.DIVERGED))
             continue
         peak, delivered = tally[PEAK + lane] * packet, tally[DELIVERED + lane]
-        slowdown: Mapping[str, Slowdown] = {}
         finish_s = buffers.finish[problem.group_of_flow, lane]
-        if completes.any():
-            slowdown = _slowdowns(scenario, completes, finish_s)
+        completion_s = np.where(finish_s < scenario.duration_s, finish_s - scenario.flows.start_s, np.nan)
         predictions.append(
             Prediction(
                 watermark=watermark,
@@ -193,11 +191,15 @@ def _read(
                 marked_fraction=min(tally[MARKED + lane] / delivered, 1.0) if delivered > 0 else 0.0,
                 loss_bytes=tally[LOST + lane] * packet,
                 pfc_pause_s=tally[PAUSE_TIME + lane],
-                slowdown=slowdown,
+                slowdown=by_class(
+                    slowdowns(scenario, completion_s)[completes],
+                    scenario.flows.payload_bytes[completes],
+                    p99=lambda values: float(np.quantile(values, 0.99)),
+                ),
                 port_queue_mean_bytes=tuple(port_means[:, lane].tolist()),
                 **gain_parts(
                     scenario,
-                    np.where(finish_s < scenario.duration_s, finish_s - scenario.flows.start_s, np.nan),
+                    completion_s,
                     _blocks(problem, buffers, lane, scenario.mtu_payload_bytes),
                 ),
             )
@@ -236,13 +238,3 @@ def _quantiles_bytes(histogram: NDArray[np.int32], share: float) -> Floats:
     quantiles = low + (wanted - below) / np.maximum(inside, 1) * (high - low)
     # The first bin holds empty queues: exactly 0.
     return np.where(bins > 0, quantiles, 0.0)
-
-
-def _slowdowns(scenario: Scenario, completes: NDArray[np.bool_], finish_s: Floats) -> Mapping[str, Slowdown]:
-    """Slowdown by size class; a flow still running at the end counts at its age."""
-    flows = scenario.flows
-    took = np.minimum(finish_s, scenario.duration_s)[completes] - flows.start_s[completes]
-    ratio = took / scenario.alone_s[completes]
-    return by_class(
-        ratio, flows.payload_bytes[completes], p99=lambda values: float(np.quantile(values, 0.99))
-    )

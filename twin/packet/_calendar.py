@@ -13,7 +13,7 @@ from twin.jit import compiler, inlined
 from twin.packet.layout import LATE_WAKE, MORE_PACKETS, MORE_TIMERS, WAKE, Params, Record, State
 
 SPARE = 16  # more packets than an event takes, and more timers, but for flows that wait for others
-TIMER_KINDS = 8  # from START to LATE_WAKE, rounded up; a timer is its flow's row × this + its kind
+TIMER_KINDS = 8  # from START to DECIDE, rounded up; a timer is its flow's row × this + its kind
 
 
 @inlined

@@ -109,7 +109,6 @@ def receive(state: State, params: Params, slot: int, now: float) -> None:
             release_dependents(state, row, now)
     else:
         clock.discarded_bytes += payload
-        clock.discarded_packets += 1
         drop_sample(state, slot)
         if packet.seq > flow.expected:
             if flow.nacked == 1:

@@ -203,7 +203,6 @@ def cnp(state: State, params: Params, row: int, now: float) -> None:
         flow.alpha_at = now + nic.alpha_timer
         flow.cnp_since_alpha = 0
         return
-    flow.cnp_since_cut = 1
     if flow.cut_due == 0:
         settle_cuts(flow, nic, now)
         flow.cut_due = 1
@@ -216,7 +215,6 @@ def cut_tick(state: State, row: int, now: float) -> None:
     """The cut clock has ticked after a CNP."""
     flow = state.flows[row]
     flow.cut_due = 0
-    flow.cnp_since_cut = 0
     if flow.state == DONE:
         return
     nic = state.ports[flow.nic]

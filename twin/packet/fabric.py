@@ -279,12 +279,12 @@ class Fabric:
         """Those kept so far, ``[decision, column]``: ``DECISION``, with the inputs of the widest sender."""
         return self._state.decisions[: int(self._state.clock["decided"][0])]
 
-    def under_way(self) -> Completions:
-        """The running flows that will end, as if they ended now."""
+    def under_way(self, *, endless: bool = False) -> Completions:
+        """The running flows that will end, as if they ended now; ``endless`` ones as well if asked for."""
         rows = self._flows.live
         flows = self._flows.rows[rows]
         begun = (flows["state"] != layout.WAITING) & (flows["start"] < self.now_s)
-        rows = rows[begun & np.isfinite(flows["payload"])]
+        rows = rows[begun & (endless | np.isfinite(flows["payload"]))]
         return self._flows.completions(rows, np.full(len(rows), self.now_s))
 
     def acknowledged_bytes(self) -> NDArray[np.float64]:

@@ -111,7 +111,6 @@ FLOW = np.dtype(
         ("last_wire", INDEX),  # of its last packet, which may be short
         ("state", FLAG),
         ("armed", FLAG),
-        ("cnp_since_cut", FLAG),
         ("cnp_since_alpha", FLAG),
         ("increase_due", FLAG),  # an increase event is in the heap
         ("retransmit_due", FLAG),
@@ -251,7 +250,6 @@ CLOCK = np.dtype(
         ("delivered_bytes", BYTES),  # payload, in order
         ("dropped_bytes", BYTES),  # payload
         ("discarded_bytes", BYTES),  # payload out of order or received twice
-        ("discarded_packets", COUNT),
         ("retransmissions", COUNT),  # times a sender went back
         ("cnps", COUNT),
         ("hops", COUNT),  # packets sent by a port, of any kind
@@ -317,7 +315,7 @@ class PacketSettings:
         return LOSSLESS_TIMEOUT_S if pfc else LOSSY_TIMEOUT_S
 
 
-Table: TypeAlias = NDArray[Any]  # records of one of the types below
+Table: TypeAlias = NDArray[Any]  # records of one of the types above
 Record: TypeAlias = Any  # one row of a table
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]

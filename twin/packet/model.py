@@ -78,7 +78,7 @@ class PacketEngine:
         monitored = list(scenario.monitored)
         samples = max(window.depth_samples, 1)
         means = window.depth_sum_bytes[monitored] / samples
-        acknowledged, running = fabric.acknowledged_bytes(), fabric.under_way()
+        acknowledged, running = fabric.acknowledged_bytes(), fabric.under_way(endless=True)
         started_s[running.flow] = running.start_s
         sent = float(window.sent_packets[monitored].sum())
         return Prediction(

@@ -146,7 +146,8 @@ class _Run:
         completion_s = tables.flows["completed"] * self.step_s + self.tail_s - started_s
         # One whose last byte is still under way is no longer with its NIC, which counts what it sent.
         sent = tables.flows["sent"] * payload_ratio
-        sent = np.where(sent > 0.0, sent, scenario.flows.payload_bytes)
+        endless = np.isinf(scenario.flows.payload_bytes)
+        sent = np.where((sent > 0.0) | endless, sent, scenario.flows.payload_bytes)
         blocks = self._blocks(payload_ratio)
         return Prediction(
             watermark=watermark,

@@ -47,6 +47,22 @@ def test_several_may_wait_for_the_same(engine: Engine) -> None:
     assert found.slowdown["all"].mean == pytest.approx(1.0, abs=1e-6)
 
 
+@ENGINES
+def test_one_without_end_may_wait(engine: Engine) -> None:
+    scenario = star([(0, 1), (0, 1)], payload_bytes=[1e6, np.inf], duration_s=2e-3)
+    found = predicted(engine, chained(scenario))
+    assert found.lasting_bytes_per_s == pytest.approx(100e9 / 8, rel=0.1)
+
+
+@ENGINES
+def test_one_without_end_that_hardly_starts_sends_nothing(engine: Engine) -> None:
+    scenario = star([(0, 1), (2, 3)], payload_bytes=[np.inf, np.inf], duration_s=2.0009e-3)
+    flows = replace(scenario.flows, start_s=np.array([0.0, 2.0005e-3]))
+    found = predicted(engine, replace(scenario, flows=flows))
+    assert found.lasting_bytes_per_s is not None
+    assert 0.0 < found.lasting_bytes_per_s <= 100e9 / 8
+
+
 def waiting_at(scenario: Scenario, barrier: list[int], awaited: list[list[int]]) -> Scenario:
     """Each flow waits at a barrier, or −1, until those awaited there are delivered."""
     waits = Waits(

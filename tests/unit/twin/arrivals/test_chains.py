@@ -39,6 +39,14 @@ def test_transfers_one_after_the_other_are_a_chain_each_waiting_for_the_one_befo
     assert found.gap_s == pytest.approx(0.0, abs=10e-6)
 
 
+def test_none_waits_for_one_without_end() -> None:
+    endless = replace(of_pair(np.zeros(1)), wire_bytes=np.array([np.inf]), last_s=np.array([UNTIL_S]))
+    both = endless.and_then(of_pair(in_turn(40)))
+    found = chained(both, {("h7", "h0")}, 0.0, UNTIL_S)
+    assert found is not None
+    assert found.after[: len(both)].tolist() == [-1, -1, *range(1, 40)]
+
+
 def test_a_chain_goes_on_after_the_window_for_as_long_as_it_was_seen() -> None:
     seen = of_pair(in_turn(40))
     found = chained(seen, chains_of(seen, NICS), in_turn(40)[29] - 1e-5, UNTIL_S)

@@ -60,6 +60,7 @@ def test_parts_pool_to_the_whole() -> None:
     assert whole.slowdown["mice"] == Slowdown(40, 2.5, 9.0)
     assert whole.slowdown["elephant"].n == 0
     assert pooled([small]) is small
+    assert pooled([replace(small, lasting_bytes_per_s=1e9), large]).lasting_bytes_per_s is None
 
 
 def test_a_short_window_stretches_by_what_those_run_at_both_show() -> None:

@@ -226,6 +226,11 @@ def test_no_path_between_two_hosts_is_said() -> None:
         read(document)
 
 
+def test_a_monitored_port_named_twice_counts_once() -> None:
+    named = {"monitored_ports": [{"switch": "right", "to": "c"}] * 2}
+    assert read(changed(**named)).monitored == read(DOCUMENT).monitored
+
+
 def written(tmp_path: Path, flows: bytes, name: str = "flows.csv") -> Path:
     (tmp_path / name).write_bytes(flows)
     document = {key: value for key, value in DOCUMENT.items() if key != "flows"} | {"flows_csv": name}
@@ -254,6 +259,8 @@ def test_flows_lie_beside_the_scenario(tmp_path: Path, squeeze: Callable[[bytes]
         (b"src,dst,bytes,start_s\na,c,many,0\n", "flows.csv row 1 bytes"),
         (b"\xff\xfe\x00", "readable CSV"),
         (gzip.compress(CSV, mtime=0)[:-12], "readable CSV"),
+        (gzip.compress(CSV, mtime=0)[:10] + b"\xff" * 30, "readable CSV"),
+        (b"src,dst,bytes,start_s\n" + b"a" * 200_000 + b",c,1,0\n", "readable CSV"),
         (b"src,dst,bytes,start_s\n", "at least one flow"),
     ],
 )
