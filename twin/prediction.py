@@ -76,7 +76,7 @@ class Prediction:
     """One engine's figures for one watermark on one scenario, inside the scenario's metrics window.
 
     Queue figures pool samples, one each step or µs, over the monitored ports; ``port_queue_mean_bytes`` has
-    one entry per monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows.
+    one entry per monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered.
     ``slowdown`` is keyed by size class (``SIZE_CLASSES``; mice < 100 KB ≤ medium < 1 MB ≤ elephant), absent
     classes left out. ``probe`` is keyed ``all`` and by path class (``1 hop``, ``3 hops``: switches crossed).
     ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
