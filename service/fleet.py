@@ -475,7 +475,8 @@ class Fleet:
         return self._adapter(switch).capabilities().writes
 
     def kind(self, switch: str) -> str:
-        return self._adapter(switch).capabilities().kind
+        """The adapter of a switch in metrics; ``none`` for one that is not known."""
+        return self._adapters[switch].capabilities().kind if switch in self._adapters else "none"
 
     async def documents(self, names: Sequence[str], *, read: bool = True) -> list[SwitchDocument]:
         """Without ``read`` they tell what was last read."""

@@ -77,9 +77,8 @@ class RolloutNotifier:
                 if set(state.touched).intersection(state.plan.written):
                     self.gate.watermark_changed()
 
-    def step_timed(self, switch: str, step: str, seconds: float) -> None:
-        kind = self.nics.kind(switch) if switch in self.nics.hosts else self.fleet.kind(switch)
-        self.metrics.step_seconds.labels(kind, step).observe(seconds)
+    def step_timed(self, state: RolloutState, member: str, step: str, seconds: float) -> None:
+        self.metrics.step_seconds.labels(self._kind(state, member), step).observe(seconds)
 
     def _kind(self, state: RolloutState, member: str) -> str:
         return self.nics.kind(member) if member in state.plan.nics else self.fleet.kind(member)

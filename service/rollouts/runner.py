@@ -315,7 +315,7 @@ class Runner:
         began_s = self.clock.now_s()
         event = await self._event_of(action, rollout.state.plan, still)
         if event is not None:
-            self.notifier.step_timed(action.switch, step, self.clock.now_s() - began_s)
+            self.notifier.step_timed(rollout.state, action.switch, step, self.clock.now_s() - began_s)
         return event
 
     async def _event_of(self, action: MemberAction, plan: RolloutPlan, still: StillWanted) -> Event | None:

@@ -53,7 +53,7 @@ class Steps:
     def event(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
         """Ignored."""
 
-    def step_timed(self, switch: str, step: str, seconds: float) -> None:
+    def step_timed(self, state: RolloutState, member: str, step: str, seconds: float) -> None:
         self.by_name.setdefault(step, []).append(seconds)
 
 

@@ -93,7 +93,7 @@ def test_a_step_reaches_the_switch_named_and_no_other() -> None:
     asyncio.run(scene())
     assert lab.ports == {"leaf1": {"a": NEW}, "leaf2": {"a": OLD}}
     assert one.writes("leaf1")
-    assert one.kind("leaf1") == "lab"
+    assert (one.kind("leaf1"), one.kind("leaf9")) == ("lab", "none")
 
 
 def test_a_step_raises_what_it_raises() -> None:

@@ -141,10 +141,14 @@ async def test_a_host_that_left_the_inventory_is_retried_until_it_is_back() -> N
     here, of = with_hosts("h1", "h2")
     rollout = await here.rollouts.start(of, "ada")
     await here.ended(rollout)
-    adapter = here.nics.polling._made.adapters.pop("h2")  # type: ignore[attr-defined]
+    polling = here.nics.polling
+    host = polling.hosts.pop("h2")  # type: ignore[attr-defined]
+    adapter = polling._made.adapters.pop("h2")  # type: ignore[attr-defined]
     await here.rollouts.roll_back(of.id, "ada")
-    await until(lambda: "no longer written" in rollout.state.members["h2"].detail)
-    here.nics.polling._made.adapters["h2"] = adapter  # type: ignore[index]
+    await until(lambda: rollout.state.members["h2"].detail or rollout.stalled)
+    assert rollout.stalled is None
+    assert "no longer written" in rollout.state.members["h2"].detail
+    polling.hosts["h2"], polling._made.adapters["h2"] = host, adapter  # type: ignore[index]
     assert (await here.ended(rollout)).phase is Phase.ROLLED_BACK
     assert rates(here) == {"h1": 5, "h2": 5}
     await here.stop()

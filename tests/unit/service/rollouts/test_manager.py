@@ -286,6 +286,19 @@ async def test_where_pushing_was_turned_off_meanwhile_nothing_is_done_nor_said_t
     assert (await here.ended(rollout)).phase is Phase.ROLLED_BACK
 
 
+async def test_a_switch_that_is_not_known_is_retried_until_it_is_seen(here: World) -> None:
+    rollout = await here.rollouts.start(QUICK, "ada")
+    await here.ended(rollout)
+    del here.fleet._adapters["b"]  # as in a service that restarted, and has not seen it yet
+    await here.rollouts.roll_back("r", "ada")
+    await until(lambda: rollout.state.members["b"].detail or rollout.stalled)
+    assert rollout.stalled is None
+    assert "switch 'b': not found" in rollout.state.members["b"].detail
+    here.fleet.saw(["b"])
+    assert (await here.ended(rollout)).phase is Phase.ROLLED_BACK
+    assert here.runs == ALL_OLD
+
+
 async def journaled(*, rolled_back: bool) -> list[Event]:
     """Everything that happens to a rollout that works, and where wanted to its rollback."""
     here = world()

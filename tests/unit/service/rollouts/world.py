@@ -7,11 +7,14 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
 
 from rollout.plan import Figures, RolloutPlan
 from rollout.state import Event, RolloutState, decode
 from service.fleet import Fleet
+from service.metrics import Metrics
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Rollout
@@ -145,7 +148,9 @@ class Eyes:
 
 @dataclass
 class World:
-    """Rollouts over some switches, and their notifier. A second passes at each look at a clock."""
+    """Rollouts over some switches, and what their notifier hears; steps are timed by the service's own. A
+    second passes at each look at a clock.
+    """
 
     switches: dict[str, Switch]
     journal: Notes
@@ -164,6 +169,17 @@ class World:
             making(lambda name, _: self.switches[name], self.switches),
             on_reading=lambda switch, before, after: after.reading and self.rollouts.was_read(after.reading),
             patience_s=PATIENCE_S,
+        )
+        unused: Any = None
+        self.notifier = RolloutNotifier(
+            fleet=self.fleet,
+            nics=self.nics.polling,
+            metrics=Metrics(CollectorRegistry(), version="test"),
+            store=unused,
+            gate=unused,
+            events=unused,
+            audit=unused,
+            gains=unused,
         )
         runner = Runner(
             self.fleet,
@@ -209,8 +225,9 @@ class World:
         if event not in self.journal.events(rollout.id):
             self.before_its_entry.append(event)
 
-    def step_timed(self, switch: str, step: str, seconds: float) -> None:
-        self.timed.append((switch, step))
+    def step_timed(self, state: RolloutState, member: str, step: str, seconds: float) -> None:
+        self.timed.append((member, step))
+        self.notifier.step_timed(state, member, step, seconds)
 
 
 def world(*names: str, url: str | None = None, **running: Watermark) -> World:
