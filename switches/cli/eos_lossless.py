@@ -26,7 +26,8 @@ _SWITCHED = {"priority-flow-control on": True, "no priority-flow-control": False
 _PRIORITY = re.compile(r"priority-flow-control priority (\d) (no-drop|drop)")
 _ECN_OF_ALL = re.compile(r"qos random-detect ecn (?!allow non-ect)")  # other queues may then mark too
 _QUEUE = re.compile(r"qos map traffic-class (\d) to (?:uc-)?tx-queue (\d)")
-_CLASS = re.compile(r"qos map dscp ((?:\d+ ?)+) to traffic-class (\d)")
+# A blank after each DSCP: were it optional, a long line that does not fit would be tried for hours.
+_CLASS = re.compile(r"qos map dscp ((?:\d+ )+)to traffic-class (\d)")
 _REWRITES = re.compile(r"qos map traffic-class \d to (?!(?:uc-)?tx-queue)\S+ .*")
 
 

@@ -97,6 +97,14 @@ def test_maps_move_classes_to_queues(switch: EosSwitch, credentials: dict[str, S
     assert port.watermarks[5] is None
 
 
+def test_a_long_map_of_a_form_that_is_not_known_is_passed_over(
+    switch: EosSwitch, credentials: dict[str, Secret]
+) -> None:
+    dscps = " ".join(str(dscp) for dscp in range(60))
+    switch.running[f"qos map dscp {dscps} to traffic-class 4 drop-precedence 2"] = {}
+    assert read(switch, credentials)["Ethernet1/1"].queue_of_dscp == {}
+
+
 def test_what_cannot_be_told_is_not_known(switch: EosSwitch, credentials: dict[str, Secret]) -> None:
     switch.running |= {
         "qos map cos 3 to traffic-class 4": {},
