@@ -75,9 +75,10 @@ class Cabling:
 
     async def current(self) -> Cabled | None:
         """The last reading beside the topology that is declared now; None where none was made."""
-        found = self._cabled
-        if found is not None and found.declared is not self._declared():
-            found = self._cabled = await self._compared(found.read_ns, found.seen)
+        while (found := self._cabled) is not None and found.declared is not self._declared():
+            compared = await self._compared(found.read_ns, found.seen)
+            if self._cabled is found:  # else a newer reading came meanwhile
+                self._cabled = compared
         return found
 
     async def findings(self) -> list[Finding]:

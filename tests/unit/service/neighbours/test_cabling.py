@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,8 +14,9 @@ from service.neighbours.cabling import Cabling
 from service.neighbours.reader import Seen
 from settings.sections import NeighbourSettings
 from switches.device import Device
-from telemetry.neighbours.merge import Assumed
+from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.neighbours.model import Neighbour, Port, SwitchNeighbours
+from telemetry.topology import Host, Link, Topology
 
 pytestmark = pytest.mark.anyio
 
@@ -25,13 +27,18 @@ async def never(seconds: float) -> None:
     pytest.fail(f"it waits {seconds} s")
 
 
-def made(sleep: Callable[[float], Awaitable[None]] = never, **settings: Any) -> Cabling:
+def made(
+    sleep: Callable[[float], Awaitable[None]] = never,
+    declared: Callable[[], Topology | None] = lambda: None,
+    wall_ns: Callable[[], int] = lambda: 7,
+    **settings: Any,
+) -> Cabling:
     return Cabling(
         {"leaf1": Device(name="leaf1", platform="sonic")},
         NeighbourSettings(**settings),
         Assumed(),
-        declared=lambda: None,
-        wall_ns=lambda: 7,
+        declared=declared,
+        wall_ns=wall_ns,
         sleep=sleep,
     )
 
@@ -73,3 +80,31 @@ async def test_a_reading_that_fails_is_logged_and_read_again(
     assert "reading LLDP neighbours failed" in caplog.text
     assert found is not None
     assert (found.read_ns, len(found.merged.topology.links)) == (7, 1)
+
+
+async def test_a_reading_that_ends_during_a_comparison_is_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compares, goes_on = threading.Event(), threading.Event()
+    declared: list[Topology] = []
+    times = iter((7, 8))
+
+    def merging(*known: Any, **how: Any) -> Merged:
+        if declared and not compares.is_set():  # the first comparison with what is declared meanwhile
+            compares.set()
+            assert goes_on.wait(60)
+        return merge(*known, **how)
+
+    monkeypatch.setattr(module, "read_neighbours", lambda devices, **how: SEEN)
+    monkeypatch.setattr(module, "merge", merging)
+    cabling = made(declared=lambda: declared[-1] if declared else None, wall_ns=lambda: next(times))
+    await cabling.read()
+    link = Link("leaf1", "h1", rate_gbps=100.0, delay_us=1.0, a_port="Ethernet0")
+    declared.append(Topology((Host("h1"),), ("leaf1",), (link,)))
+    asked = asyncio.create_task(cabling.current())
+    assert await asyncio.to_thread(compares.wait, 60)
+    await cabling.read()
+    goes_on.set()
+    for found in (await asked, await cabling.current()):
+        assert found is not None
+        assert (found.read_ns, found.declared) == (8, declared[-1])
