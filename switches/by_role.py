@@ -111,10 +111,11 @@ class ByRoleAdapter:
 
     def _of(self, change: StagedChange) -> Iterator[tuple[str, StagedChange]]:
         """The parts by role; raises ``InventoryError`` for a change of other roles."""
-        if len(change.parts) != len(self._roles):
+        found = [part.id for part in change.parts]
+        if found != [part_id(change.id, role) for role in self._roles]:
             rule = f"a change by role has a part for {', '.join(self._roles)}"
             remedy = "put the inventory back as it was, or put the switch back by hand"
-            raise InventoryError(f"switch {self.switch!r}", f"{len(change.parts)} parts", rule, remedy)
+            raise InventoryError(f"switch {self.switch!r}", f"parts {', '.join(found)}", rule, remedy)
         return self._with(change.parts)
 
     def _with(

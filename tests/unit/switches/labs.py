@@ -31,8 +31,10 @@ class Lab(httpx.BaseTransport):
         self.seen: list[Watermark] = []
         self.calls: list[str] = []
 
-    def adapter(self, switch: str = "leaf1") -> LabAdapter:
-        device = Device(name=switch, platform="lab", address="http://127.0.0.1:9000", timeout_s=60.0)
+    def adapter(self, switch: str = "leaf1", ports: tuple[str, ...] = ()) -> LabAdapter:
+        device = Device(
+            name=switch, platform="lab", address="http://127.0.0.1:9000", timeout_s=60.0, ports=ports
+        )
         return LabAdapter(device, clock_ns=lambda: 7, transport=self)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

@@ -142,8 +142,28 @@ def test_a_part_that_cannot_be_undone_now_keeps_no_other_from_it(
 
 def test_a_change_of_other_roles_is_not_made(adapter: ByRoleAdapter) -> None:
     change = staged(adapter)
-    with pytest.raises(InventoryError, match="1 parts"):
+    with pytest.raises(InventoryError, match="received parts r1-leaf-host-100G; a change by role"):
         adapter.apply(replace(change, parts=change.parts[:1]))
+
+
+def test_a_change_of_as_many_but_other_roles_is_not_undone() -> None:
+    """The inventory has other ports since the service restarted."""
+    lab = Lab(leaf1=("p1", "p2", "p3"))
+
+    def of_ports(**ports: str) -> ByRoleAdapter:
+        of_roles = {role: lab.adapter(ports=(port,)) for role, port in ports.items()}
+        return ByRoleAdapter(lab.adapter(), of_roles, {role: (port,) for role, port in ports.items()})
+
+    adapter = of_ports(down="p1", up="p2")
+    change = adapter.stage_by_role({"down": NEW, "up": UP}, NEW, "r1")
+    adapter.apply(change)
+    set_so = {"p1": NEW, "p2": UP, "p3": OLD}
+    assert lab.ports["leaf1"] == set_so
+    with pytest.raises(InventoryError, match="received parts r1-down, r1-up; a change by role"):
+        of_ports(down="p1", zone="p3").rollback(change)
+    assert lab.ports["leaf1"] == set_so
+    adapter.rollback(change)
+    assert set(lab.ports["leaf1"].values()) == {OLD}
 
 
 def test_a_port_that_the_switch_does_not_have_is_told_before_anything_is_set() -> None:
