@@ -19,19 +19,6 @@ from twin.senders.dcqcn import DcqcnParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
-    """``writes`` False: it only reads. ``atomic``: all values of a NIC change at one moment. ``undo`` and
-    ``read_back`` describe in a phrase how a change is taken back, and the source of a reading.
-    """
-
-    kind: str
-    writes: bool
-    atomic: bool = False
-    undo: str = "the old values are written again"
-    read_back: str = "what runs"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NicReading:
     """One port: ``nic`` is its network name (without one its RDMA name), ``values`` all that its files hold.
 
@@ -78,12 +65,6 @@ class Reading:
     nics: tuple[NicReading, ...] = ()
 
     @property
-    def params(self) -> DcqcnParams | None:
-        """What all its NICs run; None where one is not known, or they differ."""
-        found = {nic.params for nic in self.nics}
-        return found.pop() if len(found) == 1 else None
-
-    @property
     def problems(self) -> tuple[str, ...]:
         return tuple(nic.problem for nic in self.nics if nic.problem is not None)
 
@@ -128,31 +109,10 @@ class StagedChange:
             rule = "a change is about at least one NIC"
             raise CapabilityError(f"host {self.host!r}", None, rule, "correct nics of the inventory")
 
-    @property
-    def changes(self) -> bool:
-        return any(dict(one.values) != dict(self.after) for one in self.before)
-
     def made_in(self, reading: Reading) -> bool:
         """Whether each of its NICs runs ``after``."""
-        return all(self._runs(reading, one.nic, self.after) for one in self.before)
-
-    def undone_in(self, reading: Reading) -> bool:
-        """Whether each of its NICs runs what it did before."""
-        return all(self._runs(reading, one.nic, one.values) for one in self.before)
-
-    def explains(self, reading: Reading) -> bool:
-        """Whether each value is from before or after: nobody else has set them.
-
-        A change made in part leaves such a mix.
-        """
-        for one in self.before:
-            nic = reading.nic(one.nic)
-            if nic is None:
-                return False
-            for name, was in one.values.items():
-                if nic.values.get(name) not in (was, self.after[name]):
-                    return False
-        return True
+        found = [reading.nic(one.nic) for one in self.before]
+        return all(nic is not None and self.after.items() <= nic.values.items() for nic in found)
 
     def difference(self, reading: Reading) -> str:
         """The first value that is not of ``after``."""
@@ -163,11 +123,6 @@ class StagedChange:
                 if now != wanted:
                     return f"{one.nic} {name} {'missing' if now is None else value_text(name, now)}"
         return "other values"
-
-    @staticmethod
-    def _runs(reading: Reading, nic: str, values: Values) -> bool:
-        found = reading.nic(nic)
-        return found is not None and all(found.values.get(name) == value for name, value in values.items())
 
 
 def values_diff(host: str, before: Iterable[NicValues], after: Values) -> str:
@@ -181,14 +136,13 @@ def values_diff(host: str, before: Iterable[NicValues], after: Values) -> str:
 
 
 class NicAdapter(Protocol):
-    """The NICs of one host. Methods block (they run in threads, one at a time for a host) and raise
-    ``SwitchError`` only: ``UnreachableError`` where a retry may help, within the host's ``timeout_s``.
+    """The NICs of one host; ``writes`` False: it only reads. Methods block (they run in threads, one at a
+    time for a host) and raise ``SwitchError`` only: ``UnreachableError`` where a retry may help, within the
+    host's ``timeout_s``.
     """
 
     host: str
-
-    def capabilities(self) -> Capabilities:
-        """Does not ask the host."""
+    writes: bool
 
     def read(self) -> Reading:
         """What the NICs run now. A NIC that cannot be read is one with a ``problem``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nics.base import Capabilities, NicReading, Reading, StagedChange
+from nics.base import NicReading, Reading, StagedChange
 from nics.commands import COUNTERS, FoundNic, numbers
 from nics.files import FilesAdapter
 from nics.parameters import Values
@@ -44,8 +44,7 @@ _NOT_MODELLED = (
 class BroadcomAdapter(FilesAdapter):
     """As ``FilesAdapter``; it refuses to set anything."""
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(kind="broadcom", writes=False, read_back="the files of the kernel")
+    writes = False
 
     def stage(self, values: Values, change_id: str) -> StagedChange:
         raise self._only_read()

@@ -13,15 +13,7 @@ import re
 
 import msgspec
 
-from nics.base import (
-    Capabilities,
-    NicReading,
-    NicValues,
-    Reading,
-    StagedChange,
-    understood,
-    values_diff,
-)
+from nics.base import NicReading, NicValues, Reading, StagedChange, understood, values_diff
 from nics.commands import COUNTERS, FileChange, FoundNic, numbers, set_script
 from nics.files import FilesAdapter
 from nics.parameters import PARAMETERS, Values, check_values, too_old
@@ -45,8 +37,7 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ConnectXAdapter(FilesAdapter):
     """As ``FilesAdapter``; it sets what NICs run, too."""
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(kind="connectx", writes=True, read_back="the files of the kernel")
+    writes = True
 
     def stage(self, values: Values, change_id: str) -> StagedChange:
         check_values(values, self._host.where)

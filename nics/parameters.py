@@ -127,7 +127,6 @@ def value_text(name: str, value: object) -> str:
     return PARAMETERS[name].text(value) if name in PARAMETERS else str(value)
 
 
-DEFAULTS: Values = MappingProxyType({name: one.default for name, one in PARAMETERS.items()})
 _MODELLED = {one.field: one for one in PARAMETERS.values() if one.field is not None}
 
 

@@ -236,7 +236,7 @@ class Adapters:
         is none for its platform.
         """
         device = self._devices.get(switch) or self._other(switch, running)
-        adapter = hash_adapter(device, clock_ns=self._clock_ns)
+        adapter = hash_adapter(device)
         if adapter is None:
             by_hand = set_by_hand(device.platform)
             remedy = "look at its documentation" if by_hand is None else f"set it by hand: {by_hand}"

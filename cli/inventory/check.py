@@ -353,7 +353,7 @@ def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | 
 
 def _hashes(devices: Iterable[Device], *, quiet: bool) -> Mapping[str, HashReading]:
     """What switches hash by, of those whose platform has an adapter for that and that answer."""
-    made = {device.name: hash_adapter(device, clock_ns=time.time_ns) for device in devices}
+    made = {device.name: hash_adapter(device) for device in devices}
     adapters = {name: adapter for name, adapter in made.items() if adapter is not None}
     try:
         answers = _asked(adapters, "reading hashes", quiet=quiet)

@@ -194,7 +194,7 @@ class NicPolling:
         that this service sets.
         """
         adapter = self._made.adapters.get(host)
-        if adapter is not None and not adapter.capabilities().writes:
+        if adapter is not None and not adapter.writes:
             return False
         reading = self._known[host].reading
         return reading is None or any(nic.values for nic in reading.nics)

@@ -8,7 +8,6 @@ nothing, and the ``StagedHash`` holds all that a later step needs, in another pr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import ClassVar
 
 from switches.adapter import Waiting
@@ -18,7 +17,7 @@ from switches.hashing.values import SEEDS, HashReading, StagedHash
 
 
 class HashAdapter:
-    """The hash of one switch at the device's ``address``; ``clock_ns`` gives wall-clock nanoseconds.
+    """The hash of one switch at the device's ``address``.
 
     Methods block and raise ``SwitchError`` only, as those of ``SwitchAdapter``.
     """
@@ -26,12 +25,9 @@ class HashAdapter:
     setting: ClassVar[str]
     notes: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
-    ) -> None:
+    def __init__(self, device: Device, *, waiting: Waiting | None = None) -> None:
         self.switch = device.name
         self._device = device
-        self._clock_ns = clock_ns
         self._waiting = waiting or Waiting()
 
     @abstractmethod
@@ -67,9 +63,6 @@ class HashAdapter:
     def verify(self, change: StagedHash) -> HashReading:
         """Waits at most ``settle_s`` until the switch shows it; raises ``ReadBackError``."""
         return self._shown(change.after, "after applying, the switch hashes by what was set")
-
-    def confirm(self, change: StagedHash) -> None:
-        """Nothing to do: no timer runs."""
 
     def rollback(self, change: StagedHash) -> None:
         """Restores what was set before, and reads that back; raises as ``apply`` and ``verify``."""

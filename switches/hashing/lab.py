@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from urllib.parse import quote
 
 import httpx
@@ -22,10 +21,8 @@ class _Switch(msgspec.Struct, frozen=True):
 class LabHash(HashAdapter):
     setting = "ecmp-seed"
 
-    def __init__(
-        self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
-    ) -> None:
-        super().__init__(device, clock_ns=clock_ns)
+    def __init__(self, device: Device, *, transport: httpx.BaseTransport | None = None) -> None:
+        super().__init__(device)
         self._path = f"/switches/{quote(device.name, safe='')}"
         self._session = HttpSession(device, device.address, keep_alive=False, transport=transport)
 
@@ -37,8 +34,7 @@ class LabHash(HashAdapter):
             raise unreadable(
                 self._device.where, error, "a lab answers with the seed of its switch"
             ) from error
-        value = None if seed is None else str(seed)
-        return HashReading(switch=self.switch, setting=self.setting, value=value, read_ns=self._clock_ns())
+        return HashReading(setting=self.setting, value=None if seed is None else str(seed))
 
     def close(self) -> None:
         self._session.close()

@@ -7,10 +7,6 @@ follows from the command tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import httpx
-
 from switches.adapter import Waiting
 from switches.device import Device
 from switches.hashing.base import HashAdapter
@@ -28,27 +24,18 @@ class NvueHash(HashAdapter):
         "switchd may restart and interrupt traffic; without a seed, a switch draws another one each time",
     )
 
-    def __init__(
-        self,
-        device: Device,
-        *,
-        clock_ns: Callable[[], int],
-        transport: httpx.BaseTransport | None = None,
-        waiting: Waiting | None = None,
-    ) -> None:
+    def __init__(self, device: Device, *, waiting: Waiting | None = None) -> None:
         needs_password(device)
-        super().__init__(device, clock_ns=clock_ns, waiting=waiting)
-        self._session = NvueSession(device, waiting=self._waiting, transport=transport)
+        super().__init__(device, waiting=waiting)
+        self._session = NvueSession(device, waiting=self._waiting)
 
     def read(self) -> HashReading:
         set_here = self._session.show("/system", "applied", filled=False).get("forwarding", {})
         fields = self._session.show(_PATH, "applied").get("ecmp-hash")
         seed = set_here.get("hash-seed")
         return HashReading(
-            switch=self.switch,
             setting=self.setting,
             value=None if seed is None else str(seed),
-            read_ns=self._clock_ns(),
             fields=None if fields is None else tuple(name for name, on in fields.items() if on in _ON),
             notes=self.notes,
         )

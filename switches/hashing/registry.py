@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
+from pkgutil import resolve_name
 
 from switches.device import Device
 from switches.hashing.base import HashAdapter
 
 _BUILT_IN = {
-    "lab": ("switches.hashing.lab", "LabHash"),
-    "sonic": ("switches.hashing.sonic", "SonicHash"),
-    "nvue": ("switches.hashing.nvue", "NvueHash"),
+    "lab": "switches.hashing.lab:LabHash",
+    "sonic": "switches.hashing.sonic:SonicHash",
+    "nvue": "switches.hashing.nvue:NvueHash",
 }
 _SONIC = (
     "config switch-hash global ecmp-hash-algorithm, to another of show switch-hash capabilities but RANDOM"
@@ -28,15 +27,14 @@ _BY_HAND = {
 }
 
 
-def hash_adapter(device: Device, *, clock_ns: Callable[[], int]) -> HashAdapter | None:
+def hash_adapter(device: Device) -> HashAdapter | None:
     """The adapter of a switch's hash, without asking it; None where its platform has none.
 
     Raises ``InventoryError``.
     """
     if device.platform not in _BUILT_IN:
         return None
-    module, name = _BUILT_IN[device.platform]
-    adapter: HashAdapter = getattr(import_module(module), name)(device, clock_ns=clock_ns)
+    adapter: HashAdapter = resolve_name(_BUILT_IN[device.platform])(device)
     return adapter
 
 

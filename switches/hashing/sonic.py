@@ -8,7 +8,6 @@ and 2.4.2), what runs in ASIC_DB. orchagent refuses to remove the field (sonic-s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from switches.adapter import Waiting
@@ -30,12 +29,10 @@ _REORDERS = "RANDOM"  # draws a port for each packet, and RoCE senders go back w
 class SonicHash(HashAdapter):
     setting = _FIELD
 
-    def __init__(
-        self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
-    ) -> None:
+    def __init__(self, device: Device, *, waiting: Waiting | None = None) -> None:
         check_address(device)
         self._options = options_of(device, SonicOptions)
-        super().__init__(device, clock_ns=clock_ns, waiting=waiting)
+        super().__init__(device, waiting=waiting)
 
     def read(self) -> HashReading:
         reading, configured = self._read()
@@ -91,10 +88,8 @@ class SonicHash(HashAdapter):
         choices = can.get("ECMP_HASH_ALGORITHM", "").split(",") if capable else []
         fields = row.get("ecmp_hash@")  # a list, as CONFIG_DB writes those
         reading = HashReading(
-            switch=self.switch,
             setting=_FIELD,
             value=runs,
-            read_ns=self._clock_ns(),
             choices=tuple(one for one in choices if one and one not in (_REORDERS, "N/A")),
             fields=None if fields is None else tuple(fields.split(",")),
         )

@@ -9,7 +9,7 @@ SEEDS = 1 << 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashReading:
-    """What a switch hashes by. ``read_ns`` is wall-clock nanoseconds since 1970.
+    """What a switch hashes by.
 
     ``setting`` is the platform's name of what hashes flows anew, ``value`` what runs (None: the switch
     chooses one itself), ``choices`` the values there are; none where it is a whole number below ``SEEDS``.
@@ -17,10 +17,8 @@ class HashReading:
     ``fixed`` is a sentence on why it cannot be set now; None where it can. ``notes``: what setting it brings.
     """
 
-    switch: str
     setting: str
     value: str | None
-    read_ns: int
     choices: tuple[str, ...] = ()
     fields: tuple[str, ...] | None = None
     fixed: str | None = None

@@ -15,12 +15,11 @@ import pytest
 import yaml
 
 from cli.answers import RecommendationAnswer
-from nics.parameters import DEFAULTS
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of, mark_of
 from tests.counterparts.switches.http_switch import named_credentials
 from tests.integration.service import SMALL, Running, Wanted, manual, report, running
 from tests.unit.nics.sshd import Sshd, find
-from tests.unit.nics.sysfs import Sysfs
+from tests.unit.nics.sysfs import DEFAULTS, Sysfs
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.search.test_co_tuning import HERE as ENGINES
 from tests.unit.twin.search.test_co_tuning import SendersMatter

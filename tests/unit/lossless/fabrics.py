@@ -10,9 +10,9 @@ from lossless.fabric import Fabric
 from lossless.report import Fault
 from lossless.rules import check
 from nics.base import NicReading, Reading
-from nics.parameters import DEFAULTS
 from switches.lossless import LosslessPort, LosslessPriority, LosslessReading
 from telemetry.topology import Topology, leaf_spine
+from tests.unit.nics.sysfs import DEFAULTS
 from twin.watermark import Watermark
 
 MARK = Watermark(100_000, 400_000, 0.1)

@@ -9,8 +9,8 @@ import pytest
 
 from lossless.rules import check
 from lossless.templates import Template
-from nics.parameters import DEFAULTS
 from tests.unit.lossless.fabrics import MARK, NIC, PORT, fabric, the_fault, with_priority
+from tests.unit.nics.sysfs import DEFAULTS
 from twin.watermark import Watermark
 
 AS_IT_IS = Template(

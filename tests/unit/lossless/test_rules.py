@@ -9,7 +9,6 @@ import pytest
 from lossless.report import RULES
 from lossless.rules import check
 from nics.base import Reading
-from nics.parameters import DEFAULTS
 from tests.unit.lossless.fabrics import (
     MARK,
     NIC,
@@ -22,6 +21,7 @@ from tests.unit.lossless.fabrics import (
     the_fault,
     with_priority,
 )
+from tests.unit.nics.sysfs import DEFAULTS
 from twin.watermark import Watermark
 
 AT = ("leaf1", "Ethernet0")

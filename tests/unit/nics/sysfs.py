@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nics.parameters import DEFAULTS, PARAMETERS, Values
+from nics.parameters import PARAMETERS, Values
 
+DEFAULTS: Values = {name: one.default for name, one in PARAMETERS.items()}
 COUNTED = {
     "np_cnp_sent": 120,
     "np_ecn_marked_roce_packets": 130,

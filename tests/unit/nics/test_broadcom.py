@@ -120,7 +120,7 @@ def test_nics_of_other_drivers_are_named(adapter: BroadcomAdapter) -> None:
 
 
 def test_nothing_is_set(adapter: BroadcomAdapter) -> None:
-    assert not adapter.capabilities().writes
+    assert not adapter.writes
     with pytest.raises(CapabilityError, match="are read, and not set"):
         adapter.stage({"rpg_ai_rate": 50}, "c")
     change = StagedChange(id="c", host="gpu1", after={}, before=(NicValues("ens3", {}),), diff="")

@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from nics.parameters import (
-    DEFAULTS,
-    PARAMETERS,
-    check_values,
-    params_of,
-    unmodelled,
-    values_changed,
-    values_text,
-)
+from nics.parameters import PARAMETERS, check_values, params_of, unmodelled, values_changed, values_text
 from switches.errors import CapabilityError
+from tests.unit.nics.sysfs import DEFAULTS
 from twin.errors import ParameterError
 from twin.search.coordinates import SENDERS, Settings
 from twin.senders.dcqcn import PAPER, VENDOR

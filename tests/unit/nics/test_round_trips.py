@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nics.base import NicReading, NicValues, Reading, StagedChange
+from nics.base import NicValues, StagedChange
 from nics.commands import found_nics, numbers
 from nics.parameters import HIGHEST_RATE_MBIT, PARAMETERS, Values, check_values, params_of, values_changed
 
@@ -42,28 +42,8 @@ def test_values_come_back_as_they_were(before: Values, after: Values) -> None:
     assert {name: changed.get(name, before[name]) for name in before} == after
 
 
-@given(st.lists(running(), min_size=1, max_size=3), running(), st.data())
-def test_a_change_survives_json_and_knows_what_is_its_own(
-    before: list[Values], after: Values, data: st.DataObject
-) -> None:
+@given(st.lists(running(), min_size=1, max_size=3), running())
+def test_a_change_survives_json(before: list[Values], after: Values) -> None:
     was = tuple(NicValues(f"ens{number}", values) for number, values in enumerate(before))
     change = StagedChange(id="c", host="gpu1", after=after, before=was, diff="", undo={"files": {"a": "b"}})
     assert msgspec.json.decode(msgspec.json.encode(change), type=StagedChange) == change
-    # However far a change came, each value is from before or after.
-    running_now = [
-        {name: data.draw(st.sampled_from([value, after[name]])) for name, value in one.values.items()}
-        for one in was
-    ]
-    nics = [
-        NicReading(nic=one.nic, rdma="", driver="mlx5_core", values=values)
-        for one, values in zip(was, running_now, strict=True)
-    ]
-    assert change.explains(Reading("gpu1", 0, tuple(nics)))
-    assert change.undone_in(Reading("gpu1", 0, tuple(nics))) == (running_now == before)
-    name = data.draw(st.sampled_from(sorted(after)))
-    foreign = data.draw(
-        st.integers(0, 2**32).filter(lambda value: value not in (before[0][name], after[name]))
-    )
-    nics[0] = NicReading(nic="ens0", rdma="", driver="mlx5_core", values={**running_now[0], name: foreign})
-    assert not change.explains(Reading("gpu1", 0, tuple(nics)))
-    assert not change.explains(Reading("gpu1", 0, tuple(nics[1:])))

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nics.parameters import DEFAULTS
 from tests.integration.http.nics.test_nic_rollouts import SLOW_CUTS, WITH_NICS, Cluster, sshd, started
 from tests.unit.nics.sshd import Sshd
-from tests.unit.nics.sysfs import Sysfs
+from tests.unit.nics.sysfs import DEFAULTS, Sysfs
 
 __all__ = ["sshd"]
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]

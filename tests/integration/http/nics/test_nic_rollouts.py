@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from nics.parameters import DEFAULTS
 from service.tuning import validity
 from service.tuning.entry import Entry
 from switches.registry import AdapterRegistry
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from tests.unit.nics.sshd import Sshd, find
-from tests.unit.nics.sysfs import Sysfs
+from tests.unit.nics.sysfs import DEFAULTS, Sysfs
 from tests.unit.service.rollouts.world import OLD, Switch
 from tests.unit.twin.search.test_co_tuning import HERE as ENGINES
 from twin.watermark import Watermark

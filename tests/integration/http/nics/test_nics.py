@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from nics.parameters import DEFAULTS
 from tests.integration.service import Running, Wanted, manual, running, traffic
 from tests.unit.nics.sshd import Sshd, find
-from tests.unit.nics.sysfs import Sysfs
+from tests.unit.nics.sysfs import DEFAULTS, Sysfs
 from twin.senders.dcqcn import PAPER, VENDOR, DcqcnParams
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from nics.parameters import DEFAULTS
 from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
 from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
@@ -23,6 +22,7 @@ from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef, QueueState
 from telemetry.window.window import WindowCounters
+from tests.unit.nics.sysfs import DEFAULTS
 from tests.unit.service.nics.making import Hosts, nic, reading
 from twin.watermark import Watermark
 

@@ -7,23 +7,15 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from nics.base import (
-    Capabilities,
-    NicAdapter,
-    NicReading,
-    NicValues,
-    Reading,
-    StagedChange,
-    understood,
-    values_diff,
-)
+from nics.base import NicAdapter, NicReading, NicValues, Reading, StagedChange, understood, values_diff
 from nics.host import Host
-from nics.parameters import DEFAULTS, Values
+from nics.parameters import Values
 from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
 from service.nics.polling import NicPolling
 from settings.sections import NicPollSettings
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
+from tests.unit.nics.sysfs import DEFAULTS
 from twin.senders.dcqcn import PAPER, DcqcnParams
 
 
@@ -63,9 +55,6 @@ class Answering:
         self.calls: list[str] = []
         self.meets: dict[str, list[Exception]] = {}
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(kind="connectx", writes=self.writes)
-
     @property
     def runs(self) -> Values:
         assert isinstance(self.now, Reading)
@@ -103,7 +92,8 @@ class Answering:
             raise self.meets[step].pop(0)
 
     def _check(self, change: StagedChange) -> None:
-        if not change.explains(self.read()):
+        runs = self.read().nics[0].values
+        if not any(ours.items() <= runs.items() for ours in (change.before[0].values, change.after)):
             raise ConcurrentEditError(self.host, "other values", "nobody else sets them", "look")
 
     def read(self) -> Reading:

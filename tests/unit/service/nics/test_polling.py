@@ -6,9 +6,9 @@ import math
 import pytest
 
 from nics.base import Reading
-from nics.parameters import DEFAULTS
 from service.nics.polling import NicPolling
 from switches.errors import InventoryError, UnreachableError
+from tests.unit.nics.sysfs import DEFAULTS
 from tests.unit.service.nics.making import Hosts, nic, reading
 from tests.unit.service.tuning.rounds import ask
 from twin.senders.dcqcn import PAPER, VENDOR

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nics.parameters import DEFAULTS
 from service.nics.senders import senders_of
+from tests.unit.nics.sysfs import DEFAULTS
 from tests.unit.service.nics.making import nic, reading
 from twin.senders.dcqcn import PAPER, VENDOR
 

@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from nics.base import StagedChange
-from nics.parameters import DEFAULTS
 from rollout.machine import replay
 from rollout.plan import RolloutPlan, host_stages_of
 from rollout.state import Applied, Failed, Phase, Progress, RolloutState
 from switches.errors import BusyError, UnreachableError
+from tests.unit.nics.sysfs import DEFAULTS
 from tests.unit.rollout.rollouts import plan
 from tests.unit.service.nics.making import Hosts, nic, reading
 from tests.unit.service.rollouts.world import PATIENCE_S, World, until, world

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from nics.parameters import DEFAULTS, params_of
+from nics.parameters import params_of
 from service.fleet import Fleet
 from service.nics.polling import NicPolling
 from service.tuning import together, validity
@@ -19,6 +19,7 @@ from service.tuning.validity import Validity
 from settings.model import RolloutSettings
 from telemetry.roles import port_roles
 from telemetry.topology import Host, Link, Topology
+from tests.unit.nics.sysfs import DEFAULTS
 from twin.watermark import Watermark
 
 UP, HOST = Watermark(40_000, 160_000, 0.1), Watermark(800_000, 3_200_000, 0.1)
