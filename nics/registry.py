@@ -6,7 +6,7 @@ An adapter is imported when its first host is made: without hosts no SSH library
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
+from pkgutil import resolve_name
 
 from nics.base import NicAdapter
 from nics.host import Host
@@ -24,6 +24,5 @@ def make(host: Host, *, clock_ns: Callable[[], int]) -> NicAdapter:
         rule = f"known platforms of NICs are {', '.join(_BUILT_IN)}"
         remedy = "name one of them; NICs of other makes on a host are shown, and their DCQCN is not read"
         raise UnknownAdapterError(f"host {host.name!r} platform", repr(host.platform), rule, remedy)
-    module, _, name = _BUILT_IN[host.platform].partition(":")
-    adapter: NicAdapter = getattr(import_module(module), name)(host, clock_ns=clock_ns)
+    adapter: NicAdapter = resolve_name(_BUILT_IN[host.platform])(host, clock_ns=clock_ns)
     return adapter

@@ -184,8 +184,6 @@ class SshSession:
 
     def _not_connected(self, error: Exception, *, expired: bool) -> SwitchError:
         host = self._host
-        if isinstance(error, SwitchError):
-            return error
         if isinstance(error, paramiko.BadHostKeyException):
             received = "another host key than known_hosts has"
             rule = "a host shows the key that known_hosts has for it"
@@ -207,8 +205,6 @@ class SshSession:
         )
 
     def _broken(self, error: Exception, *, expired: bool) -> SwitchError:
-        if isinstance(error, SwitchError):
-            return error
         if expired or isinstance(error, TimeoutError):
             return self._late("a command")
         received = f"a connection that ended ({self._said(str(error)) or type(error).__name__})"

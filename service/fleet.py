@@ -274,7 +274,6 @@ class Fleet:
     ) -> None:
         self.set_watermarks = SetWatermarks()
         self._incumbent = incumbent
-        self._make = adapters.make
         self._made_by = adapters
         self._hashes: dict[str, HashAdapter] = {}
         self._patience_s = patience_s
@@ -294,7 +293,7 @@ class Fleet:
         """Makes adapters for new switches, ``MOST_SWITCHES`` in all: devices may invent names."""
         for name in switches:
             if name not in self._adapters and len(self._adapters) < MOST_SWITCHES:
-                self._adapters[name] = self._make(name, self.configured(name))
+                self._adapters[name] = self._made_by.make(name, self.configured(name))
 
     def configured(self, switch: str) -> Watermark:
         """The watermark a switch runs according to the settings."""

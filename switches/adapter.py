@@ -235,6 +235,9 @@ class DeviceAdapter:
             "check for others who set this switch, and its own log",
         )
 
+    def confirm(self, change: StagedChange) -> None:
+        """Nothing to do: no timer runs."""
+
     def _check_undone(self, change: StagedChange) -> None:
         """Raises ``ReadBackError`` where a queue does not run its old watermark again after ``settle_s``."""
         self._read_back(
@@ -306,9 +309,6 @@ class QueueAdapter(DeviceAdapter):
             return
         check_apply_allowed(change, now, self._device.where)
         self._set(change.id, [QueueWatermark(one.port, one.queue, change.after) for one in change.before])
-
-    def confirm(self, change: StagedChange) -> None:
-        """Nothing to do: no timer runs."""
 
     def rollback(self, change: StagedChange) -> None:
         now = self.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 
 from service.adapter_check import AT_ONCE, adapter_failed, ask_all
 from switches.device import Device
@@ -17,12 +17,12 @@ Reader = Callable[[Device], SwitchNeighbours]
 """Blocks: asks the switch, and closes what it opened. Raises ``SwitchError`` only."""
 
 _READERS = {
-    "sonic": ("service.neighbours.sonic", "over_redis"),
-    "sonic-gnmi": ("service.neighbours.sonic", "over_gnmi"),
-    "openconfig": ("service.neighbours.openconfig", "over_gnmi"),
-    "netconf": ("service.neighbours.openconfig", "over_netconf"),
-    "eos": ("service.neighbours.cli", "of_eos"),
-    "nxos": ("service.neighbours.cli", "of_nxos"),
+    "sonic": "service.neighbours.sonic:over_redis",
+    "sonic-gnmi": "service.neighbours.sonic:over_gnmi",
+    "openconfig": "service.neighbours.openconfig:over_gnmi",
+    "netconf": "service.neighbours.openconfig:over_netconf",
+    "eos": "service.neighbours.cli:of_eos",
+    "nxos": "service.neighbours.cli:of_nxos",
 }
 
 
@@ -56,8 +56,7 @@ def reader_of(platform: str) -> Reader | None:
     """None: that platform offers no neighbours here. Its module is imported when it is asked for."""
     if platform not in _READERS:
         return None
-    module, name = _READERS[platform]
-    reader: Reader = getattr(import_module(module), name)
+    reader: Reader = resolve_name(_READERS[platform])
     read_all_fields()  # of the types that came with its module
     return reader
 

@@ -43,7 +43,7 @@ def sections(text: str) -> Section:
 
 
 def below(section: Mapping[str, Section], starts: str) -> Iterable[tuple[str, Section]]:
-    """For each line that begins with ``start``: its rest, and the lines nested below it."""
+    """For each line that begins with ``starts``: its rest, and the lines nested below it."""
     for line, inner in section.items():
         if line.startswith(starts):
             yield line.removeprefix(starts).strip(), inner

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from switches.adapter import Waiting, own_name, own_prefix
+from switches.adapter import PREFIX, Waiting, own_name, own_prefix
 from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
@@ -48,7 +48,6 @@ from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device
 from twin.watermark import Watermark
 
 _FILTER = "<configuration><class-of-service/></configuration>"
-_OWN = "ecntwin-"
 
 
 class JunosAdapter(CandidateAdapter[ClassOfService]):
@@ -161,7 +160,7 @@ class DropProfiles:
         stale = {
             name: list(cos.profiles[name].points)
             for name in sorted(left)
-            if name.startswith(_OWN) and name in cos.profiles and cos.holders(name) <= set(schedulers)
+            if name.startswith(PREFIX) and name in cos.profiles and cos.holders(name) <= set(schedulers)
         }
         record = _Record(
             profile=profile,
@@ -416,7 +415,7 @@ def _log(change_id: str) -> str:
 def _own_name(points: list[tuple[int, int]], cos: ClassOfService) -> str:
     """Follows from the profile's values: one of that name with other values is not ours."""
     (kmin, _), (kmax, pmax) = points
-    name = first = f"{_OWN}{kmin}-{kmax}-{pmax}"
+    name = first = f"{PREFIX}{kmin}-{kmax}-{pmax}"
     for number in count(2):
         if cos.profiles.get(name, Profile(tuple(points))) == Profile(tuple(points)):
             break

@@ -154,9 +154,8 @@ def binding_path(port: str, queue: str, origin: str) -> GnmiPath:
     )
 
 
-def profile_path(name: str, *below: str, origin: str) -> GnmiPath:
-    """A profile, or a path below it."""
-    return GnmiPath.of(*PROFILES, (_BINDING, {"name": name}), *below, origin=origin)
+def profile_path(name: str, *, origin: str) -> GnmiPath:
+    return GnmiPath.of(*PROFILES, (_BINDING, {"name": name}), origin=origin)
 
 
 def profile_entry(name: str, leaves: Leaves) -> dict[str, Any]:

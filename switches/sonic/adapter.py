@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from switches.adapter import DeviceAdapter, Waiting, staged
+from switches.adapter import DeviceAdapter, Waiting, shortened, staged
 from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
@@ -93,8 +93,7 @@ def _edited(device: Device, config: Config, before: Setting, rounded: Rounded) -
     for name in before.profiles:
         others = [key for key in config.referring(name) if key not in before.bound]
         if others:
-            shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-            received = f"WRED_PROFILE|{name}, to which {shown} are bound too"
+            received = f"WRED_PROFILE|{name}, to which {shortened(others)} are bound too"
             rule = f"an edited profile changes for every queue bound to it, and {len(mine)} are to be set"
             remedy = "drop own_profile: false, or add those queues and ports to the inventory"
             raise CapabilityError(device.where, received, rule, remedy)
@@ -213,9 +212,6 @@ class SonicBase(DeviceAdapter):
         if not change.made_in(now.running):
             raise self._differs(now, f"after applying, every queue must run {change.after}")
         return now.running
-
-    def confirm(self, change: StagedChange) -> None:
-        """Nothing to do: SONiC has no dead-man timer."""
 
     def _plan(self, config: Config, rounded: Rounded) -> Plan:
         return planned(self._device, config, rounded, own_profile=self._own_profile)

@@ -21,7 +21,7 @@ from switches.base import QueueWatermark, alike
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
 from switches.sonic.redis import Databases, fields_of, keys_of, rows_of
-from switches.sonic.wred_profile import OWN, UNITS, watermark_in
+from switches.sonic.wred_profile import UNITS, watermark_in
 from switches.units import DeviceWatermark, from_device
 from twin.watermark import Watermark
 
@@ -102,11 +102,6 @@ def check_alone(device: Device, bindings: Iterable[Binding]) -> None:
                 raise CapabilityError(device.where, received, rule, remedy)
 
 
-def referring(rows: Mapping[str, Mapping[str, str]], profile: str) -> list[str]:
-    """The keys of all rows bound to that profile, sorted."""
-    return sorted(key for key, row in rows.items() if profile_named(row.get(FIELD)) == profile)
-
-
 def _wanted(device: Device, port: str, queue: int) -> bool:
     if queue not in device.queues or port == _CPU:
         return False
@@ -159,16 +154,13 @@ class Config:
         return tuple(sorted(found, key=lambda queue: (queue.port, queue.queue)))
 
     def referring(self, profile: str) -> list[str]:
-        return referring(self.queues, profile)
+        """The keys of all rows of QUEUE bound to that profile, sorted."""
+        return sorted(key for key, row in self.queues.items() if profile_named(row.get(FIELD)) == profile)
 
     def spare(self, prefix: str, *, keeping: Iterable[str] = ()) -> list[str]:
         """Own profiles of that prefix without a queue."""
         kept = {*keeping, *(profile_named(row.get(FIELD)) for row in self.queues.values())}
-        return [
-            name
-            for name in sorted(self.profiles)
-            if name.startswith(prefix) and name.startswith(OWN) and name not in kept
-        ]
+        return [name for name in sorted(self.profiles) if name.startswith(prefix) and name not in kept]
 
 
 def read_config(client: Any, device: Device) -> Config:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +69,7 @@ class DeviceAuth(httpx.Auth):
 class HttpSession:
     """Calls to ``base_url``, each with its answer within the device's ``timeout_s``.
 
-    ``forbidden`` is the remedy for a 403. ``transport`` replaces the network in tests, ``monotonic_s`` the
-    clock.
+    ``forbidden`` is the remedy for a 403. ``transport`` replaces the network in tests.
     """
 
     def __init__(
@@ -83,7 +81,6 @@ class HttpSession:
         keep_alive: bool = True,
         forbidden: str = _CORRECT_THEM,
         transport: httpx.BaseTransport | None = None,
-        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._device = device
         self._base_url = base_url.rstrip("/")
@@ -91,7 +88,7 @@ class HttpSession:
         self._keep_alive = 2 if keep_alive else 0
         self._forbidden = forbidden
         self._transport = transport
-        self._deadline = Deadline(monotonic_s)
+        self._deadline = Deadline()
         self._client: httpx.Client | None = None
 
     def call(
@@ -161,8 +158,6 @@ class HttpSession:
                     received = f"more than {_MOST_BYTES} bytes to {method} {path}"
                     rule = "a switch's answer fits"
                     raise RefusedError(self._device.where, received, rule, "check what listens there")
-                if self._deadline.over:
-                    raise self._late(method, path)
             return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
 
     def _late(self, method: str, path: str) -> SwitchError:

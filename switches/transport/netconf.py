@@ -205,8 +205,8 @@ class NetconfSession:
             inside += f"<persist>{persist}</persist>" if persist is not None else ""
         self.call(f'<commit xmlns="{BASE}">{inside}</commit>')
 
-    def confirm(self, persist_id: str) -> bool:
-        """Confirms a commit of any session; False where none of that name waits.
+    def confirm(self, persist_id: str) -> None:
+        """Confirms a commit of any session; does nothing where none of that name waits.
 
         Raises ``BusyError`` where it failed and one may wait: netconfd calls either ``operation-failed``.
         """
@@ -221,11 +221,10 @@ class NetconfSession:
                 rule = "a commit that waits is confirmed from a configuration without uncommitted edits"
                 remedy = "let others end, or discard what they left on the switch"
                 raise BusyError(self._device.where, said, rule, remedy) from error
-        return not errors
 
-    def cancel(self, persist_id: str) -> bool:
-        """Cancels a confirmed commit of any session; False where none of that name waits."""
-        return not self._unless_none_waits(
+    def cancel(self, persist_id: str) -> None:
+        """Cancels a confirmed commit of any session; does nothing where none of that name waits."""
+        self._unless_none_waits(
             f'<cancel-commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></cancel-commit>'
         )
 
@@ -287,8 +286,6 @@ class NetconfSession:
 
     def _not_connected(self, error: Exception, *, expired: bool) -> SwitchError:
         device, text = self._device, str(error)
-        if isinstance(error, SwitchError):
-            return error
         if expired or isinstance(error, TimeoutError) or "timed out" in text:
             rule = "a switch answers in time"
             remedy = "check that it is up, and its management network"

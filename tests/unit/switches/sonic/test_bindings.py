@@ -8,7 +8,7 @@ import pytest
 
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
-from switches.sonic.databases import bindings_of, check_alone, profile_named, referring, written_as
+from switches.sonic.databases import Config, bindings_of, check_alone, profile_named, written_as
 
 
 def leaf(**fields: Any) -> Device:
@@ -77,9 +77,8 @@ def test_a_reference_is_read_and_written_in_its_own_form(form: str) -> None:
     bound = form.format("AZURE_LOSSLESS")
     assert profile_named(bound) == "AZURE_LOSSLESS"
     assert written_as(bound, "OTHER") == form.format("OTHER")
-    assert referring({"QUEUE|a|3": {"wred_profile": bound}, "QUEUE|a|4": {}}, "AZURE_LOSSLESS") == [
-        "QUEUE|a|3"
-    ]
+    config = Config({"QUEUE|a|3": {"wred_profile": bound}, "QUEUE|a|4": {}}, {}, ())
+    assert config.referring("AZURE_LOSSLESS") == ["QUEUE|a|3"]
 
 
 @pytest.mark.parametrize("bound", [None, "", "[WRED_PROFILE|]"])

@@ -221,12 +221,15 @@ def test_a_refusal_says_what_the_switch_said_without_secrets(
 
 def test_a_commit_of_another_name_does_not_wait(server: OpenConfigNetconf, known_hosts: str) -> None:
     with session(server.ssh.port, NetconfOptions(known_hosts=known_hosts)) as opened:
-        assert not opened.confirm("ecntwin-r1")
-        assert not opened.cancel("ecntwin-r1")
+        opened.confirm("ecntwin-r1")
+        opened.cancel("ecntwin-r1")
         with opened.locked():
             opened.commit(confirm_within_s=60, persist="ecntwin-r1")
-        assert not opened.confirm("ecntwin-r2")
-        assert opened.cancel("ecntwin-r1")
+        opened.confirm("ecntwin-r2")
+        opened.cancel("ecntwin-r2")
+        assert server.store.pending is not None
+        opened.cancel("ecntwin-r1")
+        assert server.store.pending is None
         server.store.faults.refusing["cancel-commit"] = RpcError("access-denied", "no")
         try:
             with pytest.raises(AccessError):
