@@ -59,7 +59,7 @@ def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
     if drawn is not None:
         _check_writable(drawn)
     if screen is not None:
-        screen.print(opening(plan, seed))
+        screen.print(opening(plan, seed), markup=True)
     with _ended_by_signals(), Shown(plan, screen) as shown:
         outcome = conduct(plan, seed, shown)
     written = None if file is None else _draw(outcome, file, needed=drawn is not None)
@@ -72,10 +72,11 @@ def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
         screen.print(line)
     screen.print(f"\n{verdict(outcome)}")
     drawing = f" Picture: {written}." if written else ""
+    screen.print(f"{duration_text(outcome.wall_s)} in all.{drawing}\n")
     screen.print(
-        f"{duration_text(outcome.wall_s)} in all.{drawing}\n\n"
         "Next: [bold]ecntwin demo --recording[/] for one round in detail, [bold]docs/start/lab.md[/] for a "
-        "lab of your own,\n[bold]ecntwin serve[/] for your fabric."
+        "lab of your own,\n[bold]ecntwin serve[/] for your fabric.",
+        markup=True,
     )
 
 
@@ -139,12 +140,11 @@ def _follow(running: Served, tell: Callable[[str], None]) -> None:
 
 def _show_found(running: Served, data: Mapping[str, Any]) -> None:
     screen = console()
-    screen.print(f"Recommendation {data['id']}: {data['why']}", markup=False, soft_wrap=True)
+    screen.print(f"Recommendation {data['id']}: {data['why']}", soft_wrap=True)
     own = "" if running.url == SERVICE else f"export {URL_VARIABLE}={running.url}\n"
     screen.print(
         f"\nNext, in another terminal:\n{own}ecntwin recommendations current\necntwin approve current\n\n"
-        "Ctrl-C ends the service and the lab.",
-        markup=False,
+        "Ctrl-C ends the service and the lab."
     )
     screen.file.flush()
 

@@ -70,7 +70,8 @@ def console(*, wide: bool = False) -> Console:
 
     ``wide``: 200 columns unless it is a terminal, so that tables in files and pipes are not cut.
     """
-    screen = _Screen(highlight=False)
+    # Names of devices may hold brackets and colons, which rich would take for styles and emoji.
+    screen = _Screen(highlight=False, markup=False, emoji=False)
     if wide and not screen.is_terminal and "COLUMNS" not in os.environ:
         screen.width = _WIDE
     return screen
@@ -85,7 +86,7 @@ class _Screen(Console):
 @contextmanager
 def shown_progress(*, quiet: bool, lines: bool = True) -> Iterator[Callable[[Progress], None] | None]:
     """Progress on standard error: bars on a terminal, else lines if wanted; None if ``quiet``."""
-    screen = Console(stderr=True)
+    screen = screen_for_asking()
     if quiet or not screen.is_terminal:
         yield ProgressLines(time.monotonic) if lines and not quiet else None
         return
@@ -225,7 +226,7 @@ def confirm(question: str) -> None:
 
 def screen_for_asking() -> Console:
     """Console on standard error, so that standard output holds only the command's result."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 NONE = "–"

@@ -217,7 +217,7 @@ def approve(url: str, which: str, *, nics: bool, roles: bool, yes: bool, wait: b
         begun = decided.read(RecommendationAnswer).rollout
         lines = None if as_json else console(wide=True)
         if lines is not None:
-            lines.print(f"Approved. Rollout {begun}.", markup=False)
+            lines.print(f"Approved. Rollout {begun}.")
         ended = follow(service, begun, lines=lines) if wait and begun else None
         if ended is not None:  # its status says whether the rollout was rolled back
             decided = recommendation(service, found.id)

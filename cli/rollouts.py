@@ -269,7 +269,7 @@ def rehash(url: str, switch: str, value: str | None, *, yes: bool, wait: bool, a
         rollout = answer.read(RolloutAnswer).id
         lines = None if as_json else console(wide=True)
         if lines is not None:
-            lines.print(f"Rollout {rollout}.", markup=False)
+            lines.print(f"Rollout {rollout}.")
         if wait:
             answer = follow(service, rollout, lines=lines)
     ended = answer.read(RolloutAnswer)
@@ -352,7 +352,7 @@ def _note_on_interrupt(rollout_id: str) -> Iterator[None]:
 @contextmanager
 def _status_line() -> Iterator[Callable[[str], None]]:
     """A status line on standard error; nothing where that is not a terminal."""
-    screen = Console(stderr=True, highlight=False)
+    screen = screen_for_asking()
     if not screen.is_terminal:
         yield lambda text: None
         return

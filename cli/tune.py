@@ -96,7 +96,8 @@ def _round(
 def _show_state(screen: Console, recording: Recording) -> None:
     duration = duration_text(recording.state.duration_s)
     screen.print(
-        f"[bold]{NAME}[/]: {recording.accepted} INT reports, {duration} of a 16-host RoCEv2 fabric\n"
+        f"[bold]{NAME}[/]: {recording.accepted} INT reports, {duration} of a 16-host RoCEv2 fabric\n",
+        markup=True,
     )
     screen.print(
         Columns(
@@ -120,7 +121,8 @@ def _show_answer(screen: Console, answer: RoundDocument) -> None:
     screen.print(
         f"{answer.candidate_count} candidates in {duration_text(answer.wall_s)}, seed {answer.seed}, "
         f"version {answer.version}: the same seed gives the same answer.\n\n"
-        "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, post reports to it; the page shows how."
+        "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, post reports to it; the page shows how.",
+        markup=True,
     )
 
 

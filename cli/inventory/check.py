@@ -13,7 +13,6 @@ from typing import Any
 
 import typer
 import yaml
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -30,6 +29,7 @@ from cli.output import (
     headed_table,
     print_json,
     print_line,
+    screen_for_asking,
     shown_progress,
     watermark_cells,
     watermark_text,
@@ -385,8 +385,7 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
 def refuse(problems: Collection[object]) -> None:
     """Ends the command where entries of the inventory cannot be used."""
     if problems:
-        screen = Console(stderr=True, highlight=False, soft_wrap=True)
-        screen.print(*problem_lines(map(str, problems)), sep="\n")
+        screen_for_asking().print(*problem_lines(map(str, problems)), sep="\n", soft_wrap=True)
         raise typer.Exit(BAD_INPUT)
 
 

@@ -143,7 +143,7 @@ def result_table(outcome: Outcome) -> Table:
         table.add_row(name, *shown, change)
     table.add_section()
     closed, first, second = (gain_text(one.value, None) for one in outcome.gains)
-    table.add_row("gain", first, second, f"[bold]{closed}[/]", "")
+    table.add_row("gain", first, second, Text(closed, "bold"), "")
     return table
 
 

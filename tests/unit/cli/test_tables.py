@@ -6,11 +6,12 @@ import io
 import json
 from datetime import datetime
 from typing import Any, TypeVar
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from cli.answers import (
     AlarmsAnswer,
@@ -25,12 +26,14 @@ from cli.answers import (
     SilenceAnswer,
     SwitchAnswer,
 )
-from cli.output import WIDE, clock_text, count_text, of_all_text
+from cli.output import WIDE, clock_text, console, count_text, of_all_text
 from cli.prediction_tables import comparison_table, forecast_lines
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
 from cli.rollouts import hash_lines, rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
+from cli.tune import queues_table
 from service.documents.base import list_text
+from telemetry.state import NetworkState, QueueRef, QueueState
 
 AT = "2026-01-01T00:00:00.000Z"
 NOW = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
@@ -47,7 +50,8 @@ def answer(kind: type[T], document: Any) -> T:
 
 
 def drawn(width: int, *shown: RenderableType) -> str:
-    screen = Console(file=io.StringIO(), width=width, highlight=False)
+    screen = console()
+    screen.file, screen.width = io.StringIO(), width
     for one in shown:
         screen.print(one)
     assert isinstance(screen.file, io.StringIO)
@@ -223,9 +227,31 @@ def test_a_change_is_shown_switch_by_switch(width: int) -> None:
     assert "→" not in line
 
 
-def test_what_the_service_names_is_no_markup() -> None:
-    found = answer(RecommendationAnswer, recommendation(switches=["[red]leaf"]))
-    assert "[red]leaf" in drawn(80, change_table(found, answer(list[SwitchAnswer], [switch("[red]leaf")])))
+@pytest.mark.parametrize("name", ["[red]leaf", "[/x]", "leaf[a]", "leaf:warning:", "if[id=Ethernet0]/out"])
+def test_names_are_shown_whole(name: str) -> None:
+    paths = {
+        "sentence": "Elephants collide.",
+        "notes": [],
+        "collisions": [
+            {
+                "switch": name,
+                "sentence": f"{name} has a collision.",
+                "ports": [{"port": name, "rate_gbps": 100.0, "load_gbps": 97.5, "elephants": 8}],
+                "moved": None,
+            }
+        ],
+    }
+    found = answer(
+        RecommendationAnswer, recommendation(switches=[name], why=f"Because of {name}.", paths=paths)
+    )
+    text = drawn(120, *recommendation_lines(found, wide=False))
+    for said in (f"why             Because of {name}.", f"on              {name}", f"ports of {name}"):
+        assert said in text
+    assert [name, "97.5"] in [line.split()[:2] for line in text.splitlines()]
+    assert name in drawn(80, change_table(found, answer(list[SwitchAnswer], [switch(name)])))
+    queue = QueueState(QueueRef(name, name, 3), 10, 1e3, 2e3, 3e3, None, 1e9, None)
+    state = Mock(NetworkState, queues=(queue,))
+    assert f"{name} {name} · 3" in drawn(80, queues_table(state, 1))
 
 
 def rollout(**more: Any) -> dict[str, Any]:
