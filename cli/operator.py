@@ -225,6 +225,19 @@ def list_alarms(
 
     if ctx.invoked_subcommand is None:
         run(url, limit, ended=everything, as_json=as_json)
+    else:
+        _refuse_options_before(ctx.invoked_subcommand, ctx)
+
+
+def _refuse_options_before(subcommand: str, group: typer.Context) -> None:
+    """Raises ``InputError`` where options are given to the group, which ``subcommand`` would not read."""
+    from settings.errors import InputError
+
+    for option in group.command.params:
+        source = group.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            rule = f"{subcommand} reads only the options behind it"
+            raise InputError(f"alarms {option.opts[0]}", None, rule, "move it there, or leave it out")
 
 
 @alarms.command()

@@ -58,6 +58,18 @@ def test_an_expected_error_is_its_one_sentence(capsys: pytest.CaptureFixture[str
         (["flows", "--class", "cow"], "ecntwin: flows --class: received 'cow'; 'cow' is not one of 'mouse'"),
         (["tune", "--bogus"], "ecntwin: tune: no such option: --bogus"),
         (["bogus"], "ecntwin: no such command 'bogus'; ecntwin --help shows what it takes\n"),
+        *(
+            (
+                ["alarms", *before, *behind],
+                f"ecntwin: alarms {before[0]}: {behind[0]} reads only the options behind it; move it there",
+            )
+            for before, behind in (
+                (["--url", "http://other:1"], ["silences"]),
+                (["--ca", "ca.pem"], ["ack", "a1"]),
+                (["--json"], ["unsilence", "s1"]),
+                (["--limit", "3"], ["silence", "--for", "4h"]),
+            )
+        ),
         (["demo", "--serve", "--quick"], "ecntwin: --serve: cannot be combined with --json, --quick"),
     ],
 )
