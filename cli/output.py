@@ -138,6 +138,19 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     if os.environ.get(DEBUG_VARIABLE, "").lower() == "debug":
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
         quiet_libraries()
+    code = DONE
+    try:
+        code = _run(app, arguments)
+        if sys.stdout is not None:  # a process may begin without one
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader closed the pipe, as head does; without this the interpreter complains again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _run(app: typer.Typer, arguments: Sequence[str] | None) -> int:
+    """The exit code; raises ``BrokenPipeError``."""
     command = typer.main.get_command(app)
     try:
         result = command.main(args=arguments, prog_name="ecntwin", standalone_mode=False)
@@ -146,10 +159,10 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader closed the pipe, as head does; without this the interpreter complains again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        raise
     except SystemExit as ending:  # of shell completion; of uvicorn, which logged why it cannot listen
+        if isinstance(ending.__context__, BrokenPipeError):  # typer and rich make an error of it
+            raise ending.__context__ from None
         return DONE if ending.code in (None, DONE) else FAILED
     except Exception as error:
         return _report(error)

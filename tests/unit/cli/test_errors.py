@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -155,6 +158,44 @@ def test_a_wrong_option_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> N
     assert "--nope" in err
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["--help"], ["alarms", "--help"]])
+def test_a_reader_that_closes_the_pipe_is_no_error(arguments: list[str], unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", *arguments],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_command_that_ended_keeps_its_code_where_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def go() -> None:
+        sys.stdout.write("what nobody reads")
+        raise typer.Exit(1)
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert run_to_exit_code(app, []) == 1
+
+
 def test_interruption_and_exit_keep_their_codes() -> None:
     assert run_to_exit_code(app_that(KeyboardInterrupt()), []) == 130
+    assert run_to_exit_code(app_that(typer.Exit(5)), []) == 5
+
+
+def test_a_process_without_standard_output_ends_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
     assert run_to_exit_code(app_that(typer.Exit(5)), []) == 5
