@@ -64,6 +64,26 @@ class CertificateFacts:
         }
 
 
+class _Replaceable(ssl.SSLContext):
+    """Gives each connection the context ``newest``.
+
+    A context that is in use cannot forget an authority, nor the sessions that it has admitted by one.
+    """
+
+    newest: ssl.SSLContext
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """What event loops call for each connection that they accept."""
+        return self.newest.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
 class ServerTls:
     """The server's TLS context; ``renew`` loads replaced files."""
 
@@ -72,11 +92,11 @@ class ServerTls:
         assert settings.tls_key is not None
         self._settings = settings
         self._certificate, self._key = settings.tls_certificate, settings.tls_key
-        self._password = _password(settings.tls_key_password_file)
         self._seen = self._stamps()
         self._quiet_until_s = 0.0
         self.facts = _facts(self._certificate)
-        self.context = self._context()
+        self.context = _Replaceable(ssl.PROTOCOL_TLS_SERVER)
+        self.context.newest = self._loaded()
 
     @classmethod
     def of(cls, settings: TlsSettings) -> Self | None:
@@ -103,26 +123,24 @@ class ServerTls:
             _log.warning("the %s; callers refuse one that has ended", self.facts.sentence(now_s))
 
     def renew(self) -> bool:
-        """Loads replaced files; returns whether it did. Unusable ones are logged and not used."""
+        """Loads replaced files for new connections; returns whether it did. Unusable ones are logged."""
         stamps = self._stamps()
         if stamps == self._seen or None in stamps:
             return False
         self._seen = stamps
         try:
-            facts = _facts(self._certificate)
-            self._context()  # in a new context first: the files may be half written
-            self._load_chain(self.context)
+            self.facts, self.context.newest = _facts(self._certificate), self._loaded()
         except SettingsError as error:
-            _log.error("keeping the previous certificate: %s", error)
+            _log.error("keeping the previous TLS files: %s", error)
             return False
-        self.facts = facts
-        _log.info("loaded a new certificate: the %s", facts.sentence(datetime.now(UTC).timestamp()))
+        _log.info("loaded new TLS files: the %s", self.facts.sentence(datetime.now(UTC).timestamp()))
         return True
 
     def _stamps(self) -> tuple[int | None, ...]:
-        return tuple(_stamp(path) for path in (self._certificate, self._key))
+        also = (self._settings.tls_key_password_file, self._settings.tls_client_ca)
+        return tuple(_stamp(path) for path in (self._certificate, self._key, *also) if path is not None)
 
-    def _context(self) -> ssl.SSLContext:
+    def _loaded(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_ciphers(_CIPHERS)
@@ -133,12 +151,13 @@ class ServerTls:
         return context
 
     def _load_chain(self, context: ssl.SSLContext) -> None:
+        password = _password(self._settings.tls_key_password_file)
         read_file(self._key, "settings server.tls_key")
         try:
             # Without a password callback OpenSSL would prompt at the terminal and block the service.
-            context.load_cert_chain(self._certificate, self._key, self._password or _no_password)
+            context.load_cert_chain(self._certificate, self._key, password or _no_password)
         except (ssl.SSLError, ValueError, _PasswordNeededError) as error:
-            raise _pair_error(error, self._key, with_password=self._password is not None) from error
+            raise _pair_error(error, self._key, with_password=password is not None) from error
 
 
 class _PasswordNeededError(Exception):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+import uvloop
 from cryptography import x509
 
 from api.certificates import ServerTls
@@ -18,6 +21,8 @@ from settings.tls import trusting
 from tests.counterparts.certificates import Authority
 
 DAY_S = 86_400.0
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +91,7 @@ def test_a_key_under_a_password(tmp_path: Path, authority: Authority) -> None:
     told = tmp_path / "password"
     told.write_text("open, please\n", "utf-8")
     settings = bare.model_copy(update={"tls_key_password_file": told})
-    assert ServerTls(settings).context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert ServerTls(settings).context.newest.minimum_version is ssl.TLSVersion.TLSv1_2
     told.write_text("another", "utf-8")
     with pytest.raises(SettingsError) as caught:
         ServerTls(settings)
@@ -112,47 +117,117 @@ def test_files_that_are_no_good_are_named(tmp_path: Path, authority: Authority) 
         ServerTls(good)
 
 
-def test_a_new_certificate_is_taken_up_while_it_listens(tmp_path: Path, authority: Authority) -> None:
-    settings = written(tmp_path, authority)
-    tls = ServerTls(settings)
-    ca = tmp_path / "ca.pem"
-    ca.write_bytes(authority.certificate)
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+Address = tuple[str, int]
 
-    async def serial() -> int:
-        """Of what a client is shown that connects now."""
-        _, writer = await asyncio.open_connection(*address, ssl=trusting(ca, "--ca"))
-        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+
+def listening(tls: ServerTls, loop: Loop, client: Callable[[Address], None]) -> None:
+    """Runs a client, which blocks, beside a server that answers each connection with ``ok``."""
+
+    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"ok")
         writer.close()
-        await writer.wait_closed()
-        return x509.load_der_x509_certificate(shown).serial_number
-
-    def replace(certificate: bytes, key: bytes, at_s: float) -> None:
-        assert settings.tls_certificate is not None
-        assert settings.tls_key is not None
-        for path, content in ((settings.tls_certificate, certificate), (settings.tls_key, key)):
-            path.write_bytes(content)
-            os.utime(path, (at_s, at_s))
-
-    async def watch() -> None:
-        first = await serial()
-        assert not tls.renew()
-        new, other = authority.signed("127.0.0.1"), authority.signed("127.0.0.1")
-        replace(new.certificate, other.key, 1_000.0)
-        assert not tls.renew(), "certificate and key do not belong together"
-        assert await serial() == first
-        replace(new.certificate, new.key, 2_000.0)
-        assert tls.renew()
-        assert await serial() != first
-        assert not tls.renew()
 
     async def talk() -> None:
-        nonlocal address
-        server = await asyncio.start_server(
-            lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=tls.context
-        )
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls.context)
         async with server:
-            address = server.sockets[0].getsockname()[:2]
-            await watch()
+            await asyncio.to_thread(client, server.sockets[0].getsockname()[:2])
 
-    address: tuple[str, int] = ("", 0)
-    asyncio.run(talk())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(talk())
+
+
+def replace(at_s: float, files: Mapping[Path | None, bytes]) -> None:
+    for path, content in files.items():
+        assert path is not None
+        path.write_bytes(content)
+        os.utime(path, (at_s, at_s))
+
+
+@LOOPS
+def test_a_new_certificate_is_taken_up_while_it_listens(
+    tmp_path: Path, authority: Authority, loop: Loop
+) -> None:
+    settings = written(tmp_path, authority, password=b"the first")
+    password, ca = tmp_path / "password", tmp_path / "ca.pem"
+    password.write_bytes(b"the first")
+    ca.write_bytes(authority.certificate)
+    settings = settings.model_copy(update={"tls_key_password_file": password})
+    tls = ServerTls(settings)
+    certificate, key = settings.tls_certificate, settings.tls_key
+
+    def client(address: Address) -> None:
+        def serial() -> int:
+            """Of what a client is shown that connects now."""
+            with (
+                socket.create_connection(address) as plain,
+                trusting(ca, "--ca").wrap_socket(plain, server_hostname=address[0]) as secured,
+            ):
+                shown = secured.getpeercert(binary_form=True)
+            assert shown is not None
+            return x509.load_der_x509_certificate(shown).serial_number
+
+        first = serial()
+        assert not tls.renew()
+        new = authority.signed("127.0.0.1", password=b"the second")
+        other = authority.signed("127.0.0.1", password=b"the first")
+        replace(1_000.0, {certificate: new.certificate, key: other.key})
+        assert not tls.renew(), "certificate and key do not belong together"
+        assert serial() == first
+        replace(2_000.0, {key: new.key})
+        assert not tls.renew(), "the password is the first one's"
+        assert serial() == first
+        replace(3_000.0, {password: b"the second"})
+        assert tls.renew()
+        assert serial() != first
+        assert not tls.renew()
+
+    listening(tls, loop, client)
+
+
+@LOOPS
+def test_another_authority_of_callers_is_taken_up_while_it_listens(
+    tmp_path: Path, authority: Authority, loop: Loop
+) -> None:
+    settings = written(tmp_path, authority)
+    ca, callers = tmp_path / "ca.pem", tmp_path / "callers.pem"
+    ca.write_bytes(authority.certificate)
+    before, after = Authority("callers"), Authority("callers")
+    callers.write_bytes(before.certificate)
+    tls = ServerTls(settings.model_copy(update={"tls_client_ca": callers}))
+
+    def presenting(caller: Authority) -> ssl.SSLContext:
+        signed = caller.signed("a caller")
+        shown = tmp_path / "caller.pem"
+        shown.write_bytes(signed.certificate + signed.key)
+        context = trusting(ca, "--ca")
+        context.load_cert_chain(shown)
+        return context
+
+    def client(address: Address) -> None:
+        def admitted(context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLSession | None:
+            """The session, with which a caller need not show its certificate again; None where refused."""
+            with (
+                socket.create_connection(address) as plain,
+                context.wrap_socket(plain, server_hostname=address[0], session=session) as secured,
+            ):
+                try:
+                    return secured.session if secured.recv(2) == b"ok" else None
+                except (ssl.SSLError, ConnectionError):
+                    return None
+
+        old, new = presenting(before), presenting(after)
+        session = admitted(old)
+        assert session is not None
+        assert admitted(old, session) is not None
+        assert admitted(new) is None
+        replace(1_000.0, {callers: b"no certificate"})
+        assert not tls.renew()
+        assert admitted(old) is not None
+        replace(2_000.0, {callers: after.certificate})
+        assert tls.renew()
+        assert admitted(new) is not None
+        assert admitted(old) is None
+        assert admitted(old, session) is None
+
+    listening(tls, loop, client)
