@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -86,11 +87,9 @@ def bounds(schema: Mapping[str, Any]) -> str:
 
 def shown(value: object) -> str:
     """A default as JSON has it."""
-    return {None: "null", True: "true", False: "false"}.get(value, str(value)) if _plain(value) else "`[]`"
-
-
-def _plain(value: object) -> bool:
-    return value is None or isinstance(value, (str, int, float, bool))
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return str(value) if isinstance(value, (str, int, float)) else "`[]`"
 
 
 def scopes(app: FastAPI) -> dict[tuple[str, str], str]:

@@ -26,6 +26,23 @@ def test_a_reference_is_what_the_code_says(name: str) -> None:
     assert (ROOT / at).read_text("utf-8") == written, f"run scripts/{name}-page.py"
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (1, "1"),
+        (0, "0"),
+        (0.5, "0.5"),
+        ("a", "a"),
+        ([], "`[]`"),
+    ],
+)
+def test_a_default_is_shown_as_json_has_it(value: object, said: str) -> None:
+    assert runpy.run_path(str(ROOT / "scripts/http-page.py"))["shown"](value) == said
+
+
 def test_every_alert_looks_at_a_metric_of_the_reference() -> None:
     page = (ROOT / "docs/reference/metrics.md").read_text("utf-8")
     alerts = re.findall(r"- alert: (\w+)", (ROOT / "deploy/prometheus/rules/alerts.yml").read_text("utf-8"))
