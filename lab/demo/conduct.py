@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,7 @@ from lab.demo.closed_loop import (
     outcome_of,
 )
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
-from lab.demo.processes import LOOPBACK, Child, Children
+from lab.demo.processes import LOOPBACK, Child, Children, free_ports
 from twin.watermark import Watermark
 
 LEAST_WORKERS = 2
@@ -85,7 +84,7 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
 
 def _service_and_lab(children: Children, plan: DemoPlan, seed: int) -> tuple[Child, Child]:
     """Starts lab and service on free ports chosen here, as each is started with the other's address."""
-    service_port, lab_port = _free_ports(2)
+    service_port, lab_port = free_ports({"service": 0, "lab": 0})
     settings = plan.service_settings(
         seed=seed,
         lab_url=f"http://{LOOPBACK}:{lab_port}",
@@ -103,12 +102,3 @@ def _service_and_lab(children: Children, plan: DemoPlan, seed: int) -> tuple[Chi
 
 def _lab_at(child: Child) -> LabAt:
     return LabAt(child, child.url())
-
-
-def _free_ports(count: int) -> list[int]:
-    """Loopback ports that nothing listens on."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((LOOPBACK, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]

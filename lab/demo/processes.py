@@ -6,19 +6,20 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from lab.setup import LeafSpine
-from settings.errors import UnavailableError
+from settings.errors import InputError, UnavailableError
 from settings.validation import ENV_PREFIX
 
 LOOPBACK = "127.0.0.1"
@@ -151,6 +152,28 @@ class Children:
         for child in self._children:
             child.end(GRACE_S)
         self._children.clear()
+
+
+def free_ports(asked: Mapping[str, int]) -> list[int]:
+    """The loopback port of each name, or any for 0; raises ``InputError`` for one that is taken."""
+    with ExitStack() as stack:
+        return [_taken(stack.enter_context(socket.socket()), name, port) for name, port in asked.items()]
+
+
+def _taken(probe: socket.socket, name: str, port: int) -> int:
+    """Has ``probe`` listen, so that no other probe gets the same port."""
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((LOOPBACK, port))
+        probe.listen()
+    except OSError as error:
+        raise InputError(
+            name,
+            f"{LOOPBACK} port {port} ({(error.strerror or str(error)).lower()})",
+            "the demo listens on a port of this machine that nobody else has",
+            f"end what listens there, or give another, such as {name} {port + 100}",
+        ) from None
+    return int(probe.getsockname()[1])
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:

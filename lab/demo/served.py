@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lab.demo.processes import LOOPBACK, Child, Children
+from lab.demo.processes import LOOPBACK, Child, Children, free_ports
 from lab.setup import LeafSpine
-from settings.errors import InputError
 
 # Hosts at 25 Gbit/s whose switches run the vendor default for 100 Gbit/s: a queue that deep takes four times
 # as long to leave, and small messages wait behind it.
@@ -48,7 +46,7 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
 
     Raises ``InputError`` for a port that is taken, and ``UnavailableError`` where one does not start.
     """
-    port, lab_port = _free("--port", port), _free("--lab-port", lab_port)
+    port, lab_port = free_ports({"--port": port, "--lab-port": lab_port})
     with TemporaryDirectory(prefix="ecntwin-demo-") as name, Children(Path(name)) as children:
         lab_url = f"http://{LOOPBACK}:{lab_port}"
         settings = service_settings(lab_url, f"sqlite:///{Path(name) / 'ecntwin.db'}", seed=seed)
@@ -80,19 +78,3 @@ def lab_arguments(port: int, service_url: str, *, seed: int) -> list[str]:
         *("--listen", f"{LOOPBACK}:{port}", "--post-to", service_url),
         "--json",  # no progress: the last line of its log is why it failed
     ]
-
-
-def _free(option: str, port: int) -> int:
-    """The port, if it is free; for 0 any free port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            raise InputError(
-                option,
-                f"{LOOPBACK} port {port} ({(error.strerror or str(error)).lower()})",
-                "the demo listens on a port of this machine that nobody else has",
-                f"end what listens there, or give another, such as {option} {port + 100}",
-            ) from None
-        return int(probe.getsockname()[1])
