@@ -120,8 +120,6 @@ class PortLoadAnswer(msgspec.Struct, frozen=True):
 
 
 class PathMoveAnswer(msgspec.Struct, frozen=True):
-    src: str
-    dst: str
     sport: int
     dport: int
     src_host: str
@@ -171,11 +169,9 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     why: str
     remarks: list[str]
     notes: list[str]
-    left_out: list[str]
     improvement: ImprovementAnswer
     candidates: list[CandidateAnswer]
     second_opinion: OpinionAnswer | None
-    engine: str
     wall_s: float
     decided_by: str | None
     decided_at: str | None
@@ -258,7 +254,6 @@ class RolloutHostAnswer(msgspec.Struct, frozen=True):
 
 class RolloutHashAnswer(msgspec.Struct, frozen=True):
     switch: str
-    stage: int
     writes: bool
     progress: str
     target: str
@@ -404,9 +399,7 @@ class AlarmAnswer(msgspec.Struct, frozen=True):
 
 class AlarmGroupAnswer(msgspec.Struct, frozen=True):
     id: str
-    kinds: list[str]
     level: str
-    switches: list[str]
     switch_count: int
     alarm_count: int
     open_count: int
@@ -456,7 +449,6 @@ class PortForecastAnswer(msgspec.Struct, frozen=True):
 
 
 class ForecastAnswer(msgspec.Struct, frozen=True):
-    horizon_s: float
     why: str | None
     ports: list[PortForecastAnswer]
     total: int
