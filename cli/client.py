@@ -13,13 +13,14 @@ from typing import Any, NoReturn, Self, TypeVar
 import httpx
 import msgspec
 
-from settings.errors import AwayError, InputError, RefusedError
+from settings.errors import PASSING, AwayError, InputError, RefusedError
 from settings.tls import client_options
 from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, server_url
 
 
-def checked_token(text: str | None) -> str | None:
-    """A bearer token that a header can carry; raises ``InputError``, which does not show it."""
+def bearer_token() -> str | None:
+    """The environment's token; raises ``InputError``, which does not show it, where it fits no header."""
+    text = os.environ.get(TOKEN_VARIABLE)
     if text is None or (text.isascii() and text.isprintable()):
         return text
     raise InputError(TOKEN_VARIABLE, None, "a token is printable ASCII", "give the token alone")
@@ -37,7 +38,6 @@ PATIENCE_S = 60.0
 CONNECT_S = 5.0
 SILENCE_S = 40.0  # the service sends a keep-alive every 15 s
 
-_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _MOST_QUOTED = 200
 _CONTROLS = re.compile(
     rb"((?<!\\)(?:\\\\)*)(?:\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\x7f|\xc2[\x80-\x9f])"
@@ -126,7 +126,7 @@ class ServiceClient:
     def at(cls, url: str, *, patience_s: float = PATIENCE_S) -> Self:
         """A client of ``--url`` with the token of the environment; raises ``InputError``."""
         checked = checked_url(url, f"--url (or {URL_VARIABLE})")
-        return cls(checked, token=checked_token(os.environ.get(TOKEN_VARIABLE)), patience_s=patience_s)
+        return cls(checked, token=bearer_token(), patience_s=patience_s)
 
     def __enter__(self) -> Self:
         return self
@@ -206,7 +206,7 @@ class ServiceClient:
 
     def _refused(self, call: str, response: httpx.Response, content: bytes) -> NoReturn:
         status = response.status_code
-        kind = AwayError if status >= 500 or status in _PASSING else RefusedError
+        kind = AwayError if status >= 500 or status in PASSING else RefusedError
         try:
             found = msgspec.json.decode(_printable(content), type=_Problem)
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
 from api.server import options
-from cli.client import ServiceClient, checked_token, checked_url
+from cli.client import ServiceClient, bearer_token, checked_url
 from cli.options import SERVICE
 from cli.output import LINE_EVERY_S, configure_logging, console, print_json, say, screen_for_asking
 from cli.watch import EventLines
@@ -42,7 +42,7 @@ from lab.runner import Binary, Runner
 from lab.setup import LabOptions, lab_parts
 from settings.errors import AwayError, InputError
 from settings.model import ServerSettings
-from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, is_loopback
+from settings.validation import URL_VARIABLE, is_loopback
 from twin.packet.fabric import Fabric
 from twin.units import bytes_text, duration_text
 from twin.watermark import Watermark
@@ -335,7 +335,7 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
         epoch_ns = EPOCH_NS if run.stepwise else time.time_ns()
     poster, token, url = None, None, None
     if run.post_to is not None:
-        token, url = checked_token(os.environ.get(TOKEN_VARIABLE)), checked_url(run.post_to, "--post-to")
+        token, url = bearer_token(), checked_url(run.post_to, "--post-to")
         poster = Poster(url, token=token, compressed=run.compressed)
     binary = None
     if run.int_udp is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import socket
 import sys
@@ -21,7 +20,7 @@ from api.certificates import ServerTls
 from api.deps import check_host
 from api.ingest_app import create_ingest_app
 from api.server import ListeningServer
-from cli.client import checked_token, checked_url
+from cli.client import bearer_token, checked_url
 from cli.output import configure_logging
 from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
@@ -30,7 +29,6 @@ from service.ingest.process import IngestProcess
 from settings.errors import SettingsError, UnavailableError
 from settings.load import load_settings, override, with_storage
 from settings.model import Settings
-from settings.validation import TOKEN_VARIABLE
 from store.database import Database
 from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
@@ -77,8 +75,7 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     tls = ServerTls.of(settings.server)
-    token = checked_token(os.environ.get(TOKEN_VARIABLE))
-    process = IngestProcess(settings, checked_url(to, "--to"), token=token, shared=share_port)
+    process = IngestProcess(settings, checked_url(to, "--to"), token=bearer_token(), shared=share_port)
     configure_logging(settings.log.level, RequestFormatter)
     prepare()
     app = create_ingest_app(settings, process)

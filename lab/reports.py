@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from itertools import pairwise, repeat
 from typing import Generic, TypeVar
 
@@ -24,7 +23,7 @@ import numpy as np
 from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
-from settings.errors import ApiError, retry_after_s
+from settings.errors import PASSING, ApiError, retry_after_s
 from settings.tls import client_options
 from settings.validation import TOKEN_VARIABLE
 from twin.packet.plan import FabricPlan
@@ -47,8 +46,6 @@ ROOM_BODIES = 4
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
-
-_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
 _log = logging.getLogger("ecntwin.lab")
 
@@ -198,15 +195,12 @@ class CounterWriter:
     A pause counts once, when it stops a port: as ``pfc_rx_frames`` there, as ``pfc_tx_frames`` at its peer.
     """
 
-    def __init__(
-        self, plan: FabricPlan, *, epoch_ns: int = EPOCH_NS, period_s: float = COUNT_EVERY_S
-    ) -> None:
+    def __init__(self, plan: FabricPlan, *, epoch_ns: int = EPOCH_NS) -> None:
         self._ports = np.array(plan.switch_ports, dtype=np.int64)
         self._peers = np.array([plan.reverse[port] for port in plan.switch_ports], dtype=np.int64)
         self._names = [(plan.ports[port].node, str(plan.ports[port].port)) for port in plan.switch_ports]
         self._epoch_ns = epoch_ns
         self._encoder = msgspec.json.Encoder()
-        self.period_s = period_s
 
     def body(self, measured: Measured) -> Body:
         ts_ns = self._epoch_ns + round(measured.now_s * 1e9)
@@ -390,7 +384,7 @@ class Poster(Outbox[Body]):
             self._retry_after_s = 0.0
             return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
         self._retry_after_s = retry_after_s(answer.headers)
-        if answer.is_server_error or answer.status_code in _PASSING:
+        if answer.is_server_error or answer.status_code in PASSING:
             return f"the service at {self._url} answers {answer.status_code}"
         if body.path == COUNTERS_PATH and answer.status_code == httpx.codes.NOT_FOUND:
             _log.warning("the service at %s takes no counters: only reports are posted", self._url)

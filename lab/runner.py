@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from lab.documents import FiguresDocument
 from lab.figures import Stretch
 from lab.p4_reports import IntReportWriter, IntSender, Portion
-from lab.reports import CounterWriter, Poster, ReportWriter
+from lab.reports import COUNT_EVERY_S, CounterWriter, Poster, ReportWriter
 from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from twin.errors import ScenarioError
@@ -386,7 +386,7 @@ class Runner:
         """Simulated time at which the port counters are due next."""
         if self.counters is None or self.poster is None:
             return math.inf
-        return self._periods_counted * self.counters.period_s
+        return self._periods_counted * COUNT_EVERY_S
 
     def _count(self, now_s: float) -> None:
         """Queues the port counters: at the start, after each period, and at the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import ClassVar
 
 from switches.errors import SwitchError, UnknownSwitchError
@@ -129,6 +130,10 @@ def status_of(error: Exception) -> int:
     if isinstance(error, RequestError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+"""Statuses below 500 after which the same request may be served later."""
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float:

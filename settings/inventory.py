@@ -280,10 +280,6 @@ class Inventory:
         return _reporting(said, default)
 
 
-def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[str, Device]:
-    return Inventory("", folder, tuple(_said(document, source))).devices()
-
-
 def load_inventory(path: Path) -> Mapping[str, Device]:
     """The switches of an inventory; raises ``SettingsError`` where it names hosts alone."""
     if not (devices := Inventory.read(path).devices()):

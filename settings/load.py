@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -127,12 +127,9 @@ _FILES = (
 )
 
 
-def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> Settings:
-    """Environment over file over defaults. Relative paths in the file start at the file's folder.
-
-    ``environment`` (default: the process's) is only checked for unknown names; values are the process's.
-    """
-    _check_environment(os.environ if environment is None else environment)
+def load_settings(path: Path | None = None) -> Settings:
+    """Environment over file over defaults. Relative paths in the file start at the file's folder."""
+    _check_environment()
     document = {} if path is None else _resolve(read_yaml(path, "settings"), path.parent)
     source = "settings" if path is None else f"settings {path.name}"
     try:
@@ -171,9 +168,9 @@ def counted(mistakes: Sequence[Mistake]) -> SettingsError:
     return error
 
 
-def _check_environment(environment: Mapping[str, str]) -> None:
+def _check_environment() -> None:
     known = {name.upper() for name in Settings.model_fields}
-    for variable in sorted(environment):
+    for variable in sorted(os.environ):
         upper = variable.upper()
         if not upper.startswith(ENV_PREFIX) or upper in NOT_SETTINGS:
             continue

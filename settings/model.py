@@ -4,7 +4,6 @@ there.
 
 from __future__ import annotations
 
-import re
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -44,7 +43,6 @@ IN_MEMORY = "memory"
 
 Length = Annotated[int, Field(ge=2, le=86_400)]
 Days = Annotated[float, Field(gt=0, le=36_500)]
-_SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
 _WINDOW = WindowSettings()
 _LIMITS = Limits()

@@ -61,9 +61,9 @@ _HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What runs on the switches: ``watermark``, or what ``inventory`` reads; one of both is None."""
+    """What runs on the switches: ``watermark``, or what ``inventory`` reads where there is one."""
 
-    watermark: str | None
+    watermark: str
     inventory: Path | None
     duration_s: float
     seeds: int
@@ -77,7 +77,7 @@ def accept(options: LabOptions, how: Runs, criteria: Criteria, *, as_json: bool)
     if how.inventory is not None:
         plan, watermarks, notes = _read(how, topology, plan, default_dcqcn=options.dcqcn is None)
     else:
-        watermarks = dict.fromkeys(plan.switch_ports, _given(how.watermark or ""))
+        watermarks = dict.fromkeys(plan.switch_ports, _given(how.watermark))
     judge = Judge(topology, plan, watermarks, criteria)
     seeds = list(range(options.seed, options.seed + how.seeds))
     by_seed = [collectives(plan, duration_s=how.duration_s, seed=seed) for seed in seeds]

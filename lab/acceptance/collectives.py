@@ -17,7 +17,6 @@ from twin.traffic.notation import read_traffic
 from twin.traffic.patterns import AllToAll, Incast, RingAllReduce
 from twin.units import duration_text
 
-DURATION_S = 4e-3
 MOST_RANKS = 128  # of a ring or an all-to-all: both grow with its square
 RING_CHUNK_BYTES = 512_000  # long enough that the latency of a step takes less than a fifth of it
 EACH_BYTES = 128_000  # to each peer: as many messages a port as ECMP needs to spread them

@@ -56,9 +56,9 @@ class Child:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def url(self, timeout_s: float = START_S) -> str:
+    def url(self) -> str:
         """Waits for the URL that the process listens on; raises ``UnavailableError``."""
-        if not self._heard.wait(timeout_s) or self._url is None:
+        if not self._heard.wait(START_S) or self._url is None:
             raise self.failure("no address it listens on")
         return self._url
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import math
 
 from service.auth.audit import Audit
@@ -19,8 +18,6 @@ from settings.validation import is_loopback
 GUESSABLE_CHARACTERS = 32
 MOST_ADDRESSES = 4_096
 LONGEST_WAIT_S = 3_600
-
-_log = logging.getLogger("ecntwin.access")
 
 
 class Access:

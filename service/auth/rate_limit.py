@@ -40,6 +40,3 @@ class RateLimits:
 
     def of(self, key: str) -> RateLimit:
         return self._cached(key)
-
-    def __len__(self) -> int:
-        return self._cached.cache_info().currsize

@@ -105,7 +105,6 @@ class TokenSync:
     database: Database
     recorder: Recorder
     wall_ns: Callable[[], int]
-    read_every_s: float = READ_EVERY_S
 
     def __post_init__(self) -> None:
         if self.database.durable:
@@ -128,7 +127,7 @@ class TokenSync:
         """Reads the tokens every few seconds, and records every minute or so which were used."""
         reads = 0
         while True:
-            await asyncio.sleep(self.read_every_s)
+            await asyncio.sleep(READ_EVERY_S)
             reads += 1
             try:
                 await self.read()

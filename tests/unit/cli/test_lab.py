@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cli import main
-from cli.client import checked_token, checked_url
+from cli.client import bearer_token, checked_url
 from cli.lab import host_and_port
 from cli.main import app
 from cli.output import run_to_exit_code
 from service.tuning.recordings import parse_watermark
 from settings.errors import InputError
 from settings.model import Settings
+from settings.validation import TOKEN_VARIABLE
 from twin.search.vendor_table import DEFAULT_WATERMARK
 
 
@@ -67,12 +68,15 @@ def test_a_service_has_a_url(text: str) -> None:
         checked_url(text, "--post-to")
 
 
-def test_a_token_fits_a_header_and_is_never_shown() -> None:
-    assert checked_token("open-sesame") == "open-sesame"
-    assert checked_token(None) is None
+def test_a_token_fits_a_header_and_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "open-sesame")
+    assert bearer_token() == "open-sesame"
+    monkeypatch.delenv(TOKEN_VARIABLE)
+    assert bearer_token() is None
     for text in ("sésame", "open\nsesame"):
+        monkeypatch.setenv(TOKEN_VARIABLE, text)
         with pytest.raises(InputError) as caught:
-            checked_token(text)
+            bearer_token()
         assert text not in str(caught.value)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settings.errors import SettingsError
-from settings.inventory import Inventory, SwitchKeys, TlsKeys, UnitKeys, load_inventory, parse
+from settings.inventory import Inventory, SwitchKeys, TlsKeys, UnitKeys, load_inventory
 from settings.inventory_keys import SECRETS, merged, said_in
 from switches.device import Device, Secret, Tls, UnitProfile
 
@@ -259,14 +259,20 @@ said = st.fixed_dictionaries({}, optional={key: st.none() | value for key, value
 
 @given(said, said, said)
 def test_layers_of_an_inventory_are_the_same_as_one_written_out(
-    defaults: dict[str, Any], profile: dict[str, Any], own: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory,
+    defaults: dict[str, Any],
+    profile: dict[str, Any],
+    own: dict[str, Any],
 ) -> None:
     layered = {
         "defaults": defaults | {"platform": "x"},
         "profiles": {"p": profile},
         "switches": {"a": own | {"profile": "p"}},
     }
-    text = yaml.safe_dump(layered)
     written_out = said_in(merged(merged(defaults, profile), own)) | {"platform": "x"}
-    place = {"source": "inventory", "folder": Path("/")}
-    assert parse(yaml.safe_load(text), **place) == parse({"switches": {"a": written_out}}, **place)
+    path = tmp_path_factory.getbasetemp() / "layered.yaml"
+    found = []
+    for document in (layered, {"switches": {"a": written_out}}):
+        path.write_text(yaml.safe_dump(document), "utf-8")
+        found.append(load_inventory(path))
+    assert found[0] == found[1]

@@ -113,10 +113,13 @@ def test_failures_are_counted_by_address_and_by_network() -> None:
 
 def test_many_addresses_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MOST_ADDRESSES", 20)
-    gate = Gate()
+    gate = Gate(SecuritySettings(tokens=(TOKEN,), failures_per_min=1))
     for number in range(30):
         gate.wrong(1, f"10.0.0.{number}")
-    assert len(gate.access._failures) == 20
+    with pytest.raises(BusyError):
+        gate("Bearer other", "10.0.0.10")
+    with pytest.raises(UnauthorizedError):  # the twenty-first from the end is forgotten
+        gate("Bearer other", "10.0.0.9")
 
 
 def test_no_token_may_have_larger_bodies_than_the_server() -> None:

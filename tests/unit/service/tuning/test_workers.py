@@ -84,7 +84,7 @@ def test_certificates_lie_beside_the_settings_and_are_looked_at(tmp_path: Path) 
         "  dask_ca: ca.pem\n  dask_certificate: service.pem\n  dask_key: service.key\n",
         "utf-8",
     )
-    given = load_settings(settings, environment={}).search
+    given = load_settings(settings).search
     assert given.dask_ca == tmp_path / "ca.pem"
     check_backend(given)
     (tmp_path / "service.key").write_bytes(b"no key")
