@@ -1,4 +1,4 @@
-"""``ecntwin rollouts``, ``rollback``, ``freeze`` and ``thaw``; follows a rollout until it ends."""
+"""``ecntwin rollouts``, ``rollback``, ``hash``, ``freeze`` and ``thaw``; follows a rollout until it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ecntwin status``, ``ecntwin flows``, and ``ecntwin alarms`` with acknowledgements and silences."""
+"""``ecntwin status``, ``flows``, ``forecast``, and ``alarms`` with acknowledgements and silences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sections of the settings: UDP, counters, binary INT reports, alarms and the fabric's condition."""
+"""Sections of the settings: UDP, counters, NICs, neighbours, lossless classes, alarms, binary INT reports and
+the fabric's condition.
+"""
 
 from __future__ import annotations
 

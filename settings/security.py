@@ -43,7 +43,7 @@ LOCAL = Caller(LOCAL_NAME, frozenset(SCOPES), "local")
 
 
 def scopes_of(text: str) -> frozenset[Scope]:
-    """The known scopes among ``words``; a later version may have written others."""
+    """The known scopes among the words of ``text``; a later version may have written others."""
     words = text.split()
     return frozenset(scope for scope in SCOPES if scope in words)
 

@@ -73,8 +73,8 @@ def write_step(connection: Connection, step_s: int, at_ns: int, ports: Sequence[
 
 
 def fold(connection: Connection, *, from_s: int, to_s: int, within_ns: int) -> None:
-    """Merges the steps of length ``from_s`` into the step of ``to_s`` that contains ``at_ns``; replaces an
-    earlier merge.
+    """Merges the steps of length ``from_s`` into the step of ``to_s`` that contains ``within_ns``; replaces
+    an earlier merge.
     """
     since_ns = begin_ns(within_ns, to_s)
     folded = _folded(from_s, _between(since_ns, since_ns + to_s * NS_PER_S), width_s=to_s).subquery()

@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz``, ``/v1/readiness`` and ``/metrics``."""
+"""``/healthz``, ``/readyz``, ``/v1/readiness``, ``/v1/condition`` and ``/metrics``."""
 
 from __future__ import annotations
 

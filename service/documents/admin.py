@@ -95,7 +95,10 @@ class AuditEntryDocument(Document):
     after: Any
     """What is now, as JSON; null where nothing changed."""
     outcome: str
-    """`done`, or `refused` or `failed` with the reason."""
+    """`done`, or `refused` or `failed` with the reason; `under way` until then. `the caller disconnected
+    before the answer` or `ended with the service` where the end is not known; `begun:` and why for a rollback
+    by a guard.
+    """
 
     @classmethod
     def of(cls, row: AuditRow) -> Self:
