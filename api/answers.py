@@ -80,11 +80,16 @@ def request_id_of(scope: Scope) -> str:
     return named
 
 
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code != ord("\t")}
+
+
 class RequestFormatter(logging.Formatter):
-    """Adds the current request's id to each log line, also in tasks that the request started."""
+    """Adds the current request's id to each log line, also in tasks that the request started. Control
+    characters are escaped: names from outside neither begin lines nor colour terminals.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        text, named = super().formatMessage(record), _current.get()
+        text, named = super().formatMessage(record).translate(_ESCAPED), _current.get()
         return text if named is None else f"{text} [request {named}]"
 
 

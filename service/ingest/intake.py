@@ -1,7 +1,8 @@
 """Admission control for telemetry bodies: bounded bytes in flight, 429 when full.
 
-A body counts from its first byte (with a Content-Length: from its header) until it is in the window. One that
-does not fit is refused, with a Content-Length before it is read, so no accepted report is lost.
+The bytes of a body count as they come, until they are in the window: what a header announces is held by
+nobody, or four headers would keep all others out. A body that does not fit is refused, with a Content-Length
+before it is read where that can be told, so no accepted report is lost.
 """
 
 from __future__ import annotations
@@ -57,10 +58,15 @@ class ByteBudget:
         """Whether ``size`` more bytes fit for a holder that already has ``own`` of those held."""
         return self.held_bytes <= own or self.held_bytes + size <= self._limit_bytes
 
-    def hold(self, size: int, *, own: int = 0, beyond: bool = False) -> None:
-        """Holds ``size`` more bytes; raises ``BusyError`` where they do not fit, unless ``beyond``."""
-        if not beyond and not self.fits(size, own=own):
+    def check(self, size: int, *, own: int = 0) -> None:
+        """Raises ``BusyError`` where ``size`` more bytes do not fit."""
+        if not self.fits(size, own=own):
             raise self._busy(size)
+
+    def hold(self, size: int, *, own: int = 0, beyond: bool = False) -> None:
+        """Holds ``size`` more bytes; raises as ``check``, unless ``beyond``."""
+        if not beyond:
+            self.check(size, own=own)
         if self.held_bytes == 0:
             self._drain.began(self._clock_s())
         self.held_bytes += size
@@ -104,12 +110,13 @@ class Intake:
             self._budget.hold(size, own=held)
             held += size
 
-        if length <= self._max_body_bytes:  # otherwise reading it raises the 413
-            hold(length)
+        counts = length <= self._max_body_bytes  # otherwise reading it raises the 413
+        if counts:
+            self._budget.check(length)
         try:
             parts: list[bytes] = []
             async for chunk in chunks:
-                if length == 0:
+                if counts:
                     hold(len(chunk))
                 parts.append(chunk)
             yield b"".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import compress, count, filterfalse, repeat
 from typing import Generic, TypeVar
@@ -9,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import GrowingArray
+from telemetry.columns import GrowingArray, mixed
 
 ABSENT = -1
 """The number of a fingerprint or key that is not in the table."""
@@ -20,15 +21,17 @@ _FIRST_SIZE = 1024
 _EMPTY = np.uint64(0)
 _GROWTH, _LARGE = 4, 1 << 20  # below that many slots memory is cheaper than rehashing
 _STEP_SHIFT, _ODD = np.uint64(32), np.uint64(1)
+_OWN = np.uint64(secrets.randbits(64))  # decides where things lie, never what is found
 
 
 class FingerprintTable:
     """A set of fingerprints, or with ``numbers`` a map from each to a number; open addressing.
 
     16 to 32 bytes per fingerprint, half as much again with numbers; ``expected`` many fit without rehashing.
-    Fingerprints are well mixed already: their low bits are the slot, their high bits the step to the next, so
-    no cluster builds up. 0 marks an empty slot; a fingerprint of 0 is stored as 1. Two keys with the same
-    fingerprint (one pair in 2**64) are taken for one.
+    Of a fingerprint, mixed with a number of this process's own, the low bits are the slot and the high bits
+    the step to the next: no cluster builds up, and no sender can choose flows that meet in one. 0 marks an
+    empty slot; a fingerprint of 0 is stored as 1. Two keys with the same fingerprint (one pair in 2**64) are
+    taken for one.
     """
 
     def __init__(self, expected: int = 0, *, numbers: bool = False) -> None:
@@ -63,14 +66,15 @@ class FingerprintTable:
         found = np.full(len(wanted), ABSENT, np.int64)
         mask = np.uint64(len(self._slots) - 1)
         open_rows = np.arange(len(wanted))
-        slot = wanted & mask
+        hashed = mixed(wanted ^ _OWN)
+        slot = hashed & mask
         while len(open_rows):
             held = self._slots[slot]
             same = held == wanted[open_rows]
             found[open_rows[same]] = slot[same]
             walk_on = ~same & (held != _EMPTY)
             open_rows = open_rows[walk_on]
-            slot = (slot[walk_on] + _step(wanted[open_rows])) & mask
+            slot = (slot[walk_on] + _step(hashed[open_rows])) & mask
         return found
 
     def _make_room(self, count: int) -> None:
@@ -93,7 +97,8 @@ class FingerprintTable:
         mask = np.uint64(len(self._slots) - 1)
         found = np.empty(len(fingerprints), np.int64)
         rows, left = np.arange(len(fingerprints)), fingerprints
-        slot = left & mask
+        hashed = mixed(fingerprints ^ _OWN)
+        slot = hashed & mask
         while len(left):
             free = self._slots[slot] == _EMPTY
             # Of several that claim one free slot the last write wins; the others see that and walk on.
@@ -101,7 +106,7 @@ class FingerprintTable:
             home = self._slots[slot] == left
             found[rows[home]] = slot[home]
             rows, left = rows[~home], left[~home]
-            slot = (slot[~home] + _step(left)) & mask
+            slot = (slot[~home] + _step(hashed[rows])) & mask
         return found
 
 
@@ -110,9 +115,9 @@ def _size_for(count: int) -> int:
     return max(_FIRST_SIZE, 1 << (2 * count - 1).bit_length()) if count else _FIRST_SIZE
 
 
-def _step(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _step(hashed: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Odd, so that a walk reaches every slot."""
-    return fingerprints >> _STEP_SHIFT | _ODD
+    return hashed >> _STEP_SHIFT | _ODD
 
 
 Key = TypeVar("Key", bound=Hashable)

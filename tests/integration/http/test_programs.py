@@ -97,6 +97,11 @@ async def test_lines_of_the_log_name_the_request_they_are_of() -> None:
     assert "outside of requests" in lines
 
 
+def test_names_from_outside_begin_no_line_of_the_log() -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 1, "switch %s", ("a\nINFO\x1b[31m\x9b\tb",), None)
+    assert RequestFormatter("%(message)s").format(record) == "switch a\\x0aINFO\\x1b[31m\\x9b\tb"
+
+
 async def tag_of(here: Running, path: str) -> str:
     return (await here.client.get(path)).headers["etag"]
 

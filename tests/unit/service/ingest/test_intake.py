@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -103,6 +104,28 @@ async def test_a_body_that_no_limit_would_let_through_takes_no_room() -> None:
     rig = Rig()
     async with received(rig.intake, post(b"a", told=1001)):  # here the app's own limit would end it
         assert rig.budget.held_bytes == 0
+
+
+async def test_what_is_announced_and_does_not_come_takes_no_room() -> None:
+    rig = Rig()
+    began = asyncio.Event()
+
+    async def begun() -> AsyncIterator[bytes]:
+        yield b"a" * 10
+        began.set()
+        await asyncio.Event().wait()
+
+    async def announced() -> None:
+        async with rig.intake.body("100", begun()):
+            raise AssertionError("it never ends")
+
+    waiting = asyncio.create_task(announced())
+    await began.wait()
+    async with received(rig.intake, post(b"b" * 90, told=90)):
+        assert rig.budget.held_bytes == 100
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert rig.budget.held_bytes == 0
 
 
 async def test_a_failed_body_gives_its_room_back() -> None:

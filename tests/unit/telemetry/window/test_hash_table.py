@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from telemetry.window.hash_table import ABSENT, FingerprintTable
+from telemetry.window import hash_table
+from telemetry.window.hash_table import ABSENT, FingerprintTable, _step
 
 FINGERPRINTS = st.lists(st.integers(0, 2**64 - 1), max_size=3000, unique=True)
 
@@ -31,6 +34,20 @@ def test_those_that_want_one_slot_all_find_a_place() -> None:
     table.add(crowd, np.arange(len(crowd), dtype=np.int32))
     assert np.array_equal(table.find(crowd), np.arange(len(crowd)))
     assert (table.find(crowd + np.uint64(1)) == ABSENT).all()
+
+
+def test_flows_chosen_to_meet_in_one_slot_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = 0
+
+    def step(hashed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        nonlocal walks
+        walks += 1
+        return _step(hashed)
+
+    monkeypatch.setattr(hash_table, "_step", step)
+    crowd = (np.arange(8_000, dtype=np.uint64) << np.uint64(18)) | np.uint64(5)
+    FingerprintTable(len(crowd)).add(crowd)
+    assert walks < 200
 
 
 def test_it_remembers_what_was_put_in_and_nothing_else() -> None:
