@@ -12,6 +12,7 @@ from functools import cache
 from typing import TypeVar
 
 from service.documents.switches import SwitchDocument
+from service.events import retrieve
 from service.ingest.p4_reports import BinaryReports
 from service.rollouts.set_watermarks import SetWatermarks
 from settings.errors import UnavailableError
@@ -24,6 +25,7 @@ from switches.dryrun import DryRunAdapter
 from switches.errors import CapabilityError, SwitchError, UnknownSwitchError
 from switches.hashing.base import HashAdapter
 from switches.hashing.registry import hash_adapter, set_by_hand
+from switches.hashing.values import HashReading
 from switches.registry import LAB, AdapterRegistry
 from telemetry.state import QueueRef
 from twin.watermark import Watermark
@@ -111,6 +113,11 @@ class SwitchReadings:
         }:
             await asyncio.wait(waiting, timeout=max(waiting.values()) - loop.time())
         return [one.adapter.switch for one, task in readings if not task.done()]
+
+    async def exclusively(self, switch: str, read: Callable[[], T]) -> T:
+        """What a blocking call that reads something else of a switch returns, or raises."""
+        async with self.lock(switch):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
     def lock(self, switch: str) -> asyncio.Lock:
         """Held by the one call that may use a switch's adapter."""
@@ -276,6 +283,7 @@ class Fleet:
         self._incumbent = incumbent
         self._made_by = adapters
         self._hashes: dict[str, HashAdapter] = {}
+        self._hash_reads: dict[str, asyncio.Task[HashReading]] = {}
         self._patience_s = patience_s
         self._binary = binary
         self._adapters: dict[str, SwitchAdapter] = {}
@@ -456,14 +464,19 @@ class Fleet:
         self, switch: str, step: Callable[[HashAdapter], T], *, still: StillWanted = lambda: True
     ) -> T:
         """As ``step``, with the adapter of what the switch hashes by."""
+        return await self.step(switch, lambda _: step(self._hashing(switch)), still=still)
+
+    async def read_hash(self, switch: str) -> HashReading:
+        """What it hashes by. Whoever asks while a reading is under way gets that one: a step on the switch
+        waits for one of them, however many ask. Raises what the adapter raises, and ``UnknownSwitchError``.
+        """
         self._adapter(switch)
-
-        def stepped(_: SwitchAdapter) -> T:
-            if switch not in self._hashes:
-                self._hashes[switch] = self._made_by.make_hash(switch, self.configured(switch))
-            return step(self._hashes[switch])
-
-        return await self.step(switch, stepped, still=still)
+        reading = self._hash_reads.get(switch)
+        if reading is None or reading.done():
+            read = self._readings.exclusively(switch, lambda: self._hashing(switch).read())
+            reading = self._hash_reads[switch] = asyncio.create_task(read, name=f"read-hash-{switch}")
+            reading.add_done_callback(retrieve)
+        return await asyncio.shield(reading)
 
     def note(self, reading: Reading) -> None:
         """Stores a reading made by a step."""
@@ -513,6 +526,12 @@ class Fleet:
             untuned=self._binary is not None and name in self._binary.untuned,
             records=adapter.records if isinstance(adapter, DryRunAdapter) else (),
         )
+
+    def _hashing(self, name: str) -> HashAdapter:
+        """Made when it is first asked for; only by whoever holds the switch's lock."""
+        if name not in self._hashes:
+            self._hashes[name] = self._made_by.make_hash(name, self.configured(name))
+        return self._hashes[name]
 
     def _reader(self, name: str) -> SwitchAdapter:
         """The adapter that reads it: by port where it is set by role."""

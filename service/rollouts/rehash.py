@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +15,6 @@ from service.rollouts.watch import Watcher
 from settings.errors import UnprocessableError
 from settings.model import Settings
 from switches.errors import CapabilityError
-from switches.hashing.base import HashAdapter
 from switches.hashing.values import HashReading
 
 ANSWER_WITHIN_S = 1.0
@@ -35,7 +34,7 @@ class Rehash:
         """What a switch hashes by now. Raises ``SwitchError``, and ``UnprocessableError`` where there is no
         adapter for that on its platform.
         """
-        return await self._asked(switch, lambda adapter: adapter.read())
+        return await _answered(self.fleet.read_hash(switch))
 
     async def start(self, switch: str, value: str, by: str) -> Rollout:
         """Starts a rollout to that switch alone; returns once it has ended, or after a second.
@@ -45,7 +44,7 @@ class Rehash:
         """
         self.rollouts.check_journal_read()
         rollout_id = f"hash-{math.floor(self.rollouts.now_s() * 1e3)}"
-        await self._asked(switch, lambda adapter: adapter.stage(value, rollout_id))
+        await _answered(self.fleet.hash_step(switch, lambda adapter: adapter.stage(value, rollout_id)))
         telemetry = self.settings.telemetry
         plan = RolloutPlan(
             id=rollout_id,
@@ -61,8 +60,9 @@ class Rehash:
         await self.rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return rollout
 
-    async def _asked(self, switch: str, ask: Callable[[HashAdapter], T]) -> T:
-        try:
-            return await self.fleet.hash_step(switch, ask)
-        except CapabilityError as error:
-            raise UnprocessableError(error.where, error.received, error.rule, error.remedy) from error
+
+async def _answered(answer: Awaitable[T]) -> T:
+    try:
+        return await answer
+    except CapabilityError as error:
+        raise UnprocessableError(error.where, error.received, error.rule, error.remedy) from error
