@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from service.network_metrics import (
+    MOST_STRANGERS,
     AdviceMetrics,
     ConditionMetrics,
     LosslessMetrics,
@@ -27,10 +28,8 @@ from service.network_metrics import (
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
-MOST_STRANGERS = 256
-"""Senders missing from the inventory that get their own label; all further ones share ``OTHERS``."""
-
 OTHERS = "other"
+"""The label that senders missing from the inventory share, beyond ``MOST_STRANGERS`` of them."""
 
 
 class BinaryMetrics:

@@ -22,6 +22,9 @@ from telemetry.state import NetworkState
 from twin.advice.guard import ABSTAINED
 from twin.watermark import Watermark
 
+MOST_STRANGERS = 256
+"""Switches that get labels of their own without being in the inventory or the declared topology."""
+
 _SUMMED = tuple(name for name in Rates._fields if name not in ("pause_share", "tx_bytes_per_s"))
 
 
@@ -85,9 +88,14 @@ class NetworkMetrics:
             for field, (name, what) in rates.items()
         }
         self._roles: Mapping[str, str] = {}
+        self._declared: frozenset[str] = frozenset()
         self._shown: defaultdict[Gauge, dict[str, Gauge]] = defaultdict(dict)
         self.saw_state(None)
         self.knows_kinds(KINDS)
+
+    def knows_switches(self, names: Iterable[str]) -> None:
+        """Those of the inventory and of the declared topology always have labels of their own."""
+        self._declared = frozenset(names)
 
     def knows_kinds(self, kinds: Iterable[str]) -> None:
         """Shows these kinds of alarms, of which there are none now."""
@@ -155,13 +163,22 @@ class NetworkMetrics:
             self._show(self.rates[one], summed[one])
 
     def _show(self, gauge: Gauge, values: Mapping[str, float]) -> None:
-        """The gauge's series by its only label; others are removed."""
+        """The gauge's series by its only label; others are removed.
+
+        Senders name switches: of those that nobody declared at most ``MOST_STRANGERS`` are shown at a time,
+        each until it is removed.
+        """
         shown = self._shown[gauge]
         for label in shown.keys() - values.keys():
             gauge.remove(label)
             del shown[label]
+        room = MOST_STRANGERS - len(shown.keys() - self._declared)
         for label, value in values.items():
             if label not in shown:
+                if label not in self._declared:
+                    if room <= 0:
+                        continue
+                    room -= 1
                 shown[label] = gauge.labels(label)  # the lookup costs far more than set()
             shown[label].set(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 
 from service.domain import reporting_of
@@ -28,7 +28,7 @@ class IngestPipeline:
         self,
         settings: Settings,
         inventory: Inventory | None,
-        devices: Iterable[Device],
+        devices: Collection[Device],
         declared: Topology | None,
         *,
         metrics: Metrics,
@@ -40,8 +40,11 @@ class IngestPipeline:
             server.max_decoded_bytes, server.max_errors_listed, settings.tuning.stale_after_s
         )
         self.binary = BinaryReports(telemetry.int_, reporting_of(settings, inventory), metrics=metrics.binary)
+        self._network_metrics = metrics.network
+        self._inventoried = frozenset(device.name for device in devices)
+        self._network_metrics.knows_switches(self._inventoried)
         if declared is not None:
-            self.binary.declare(declared)
+            self._declared(declared)
         self.formats = ReportFormats(
             self.binary, max_decoded_bytes=limits.max_decoded_bytes, wall_ns=clocks.wall_ns
         )
@@ -106,4 +109,8 @@ class IngestPipeline:
 
     async def declare(self, topology: Topology) -> None:
         await self.window.declare(topology)
+        self._declared(topology)
+
+    def _declared(self, topology: Topology) -> None:
         self.binary.declare(topology)
+        self._network_metrics.knows_switches(self._inventoried.union(topology.switches))

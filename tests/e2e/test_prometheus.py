@@ -312,6 +312,7 @@ def crowded() -> Metrics:
     )
     switches = sorted(topology.switches)
     assert len(switches) == N_SWITCHES
+    metrics.network.knows_switches(switches)
     metrics.network.saw_ports(PortRates(one, "1", 1.0, Rates(0.1, *[5.0] * 6), {}) for one in switches)
     metrics.binary.register_switches(switches)
     for n, one in enumerate(switches):

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from service.network_metrics import MOST_STRANGERS
 from switches.base import Reading
+from telemetry.counters.window import PortRates, Rates
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from telemetry.network.assemble import Snapshot
 from telemetry.report import ReportBatch
@@ -38,6 +40,15 @@ async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running
     later = (await here.client.get("/v1/state")).json()
     assert later["stale"]
     assert later["age_s"] == 3_600
+
+
+async def test_a_declared_switch_is_in_the_metrics_however_many_others_are_named(here: Running) -> None:
+    await here.client.put("/v1/topology", json=TOPOLOGY)
+    names = [*(f"invented{number}" for number in range(MOST_STRANGERS)), "invented too", "leaf1"]
+    here.service.metrics.network.saw_ports(PortRates(one, "1", 1.0, Rates(0.5), {}) for one in names)
+    told = (await here.client.get("/metrics")).text
+    assert 'ecntwin_switch_pause_ratio{switch="leaf1"} 0.5' in told
+    assert "invented too" not in told
 
 
 async def test_flows_are_listed_by_class_most_bytes_first(here: Running) -> None:

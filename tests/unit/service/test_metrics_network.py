@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry
 
-from service.network_metrics import NetworkMetrics
+from service.network_metrics import MOST_STRANGERS, NetworkMetrics
 from telemetry.counters.window import PortRates, Rates
 from telemetry.topology import leaf_spine
 
@@ -29,6 +30,31 @@ def test_a_switch_that_tells_nothing_of_now_is_taken_away_and_may_come_back() ->
     assert (drops("leaf1"), drops("leaf2")) == (3.0, None)
     saw(leaf2=4.0)
     assert (drops("leaf1"), drops("leaf2")) == (None, 4.0)
+
+
+def test_names_without_end_make_no_labels_without_end() -> None:
+    registry = CollectorRegistry()
+    metrics = NetworkMetrics(registry)
+    invented = [f"invented{number}" for number in range(MOST_STRANGERS + 10)]
+
+    def saw(names: Iterable[str]) -> None:
+        metrics.saw_ports(PortRates(one, "1", 1.0, Rates(0.5, *[5.0] * 6), {}) for one in names)
+
+    def told(name: str = "ecntwin_switch_dropped_packets_per_second") -> list[str]:
+        return [
+            one.labels["switch"]
+            for family in registry.collect()
+            for one in family.samples
+            if one.name == name
+        ]
+
+    saw(invented)
+    assert told() == told("ecntwin_switch_pause_ratio") == invented[:MOST_STRANGERS]
+    metrics.knows_switches(["leaf1"])
+    saw([*reversed(invented), "leaf1"])
+    assert told() == [*invented[:MOST_STRANGERS], "leaf1"]
+    saw(invented[1:])
+    assert set(told()) == set(invented[1 : MOST_STRANGERS + 1])
 
 
 def test_pauses_and_queues_are_told_by_the_role_of_the_switch() -> None:

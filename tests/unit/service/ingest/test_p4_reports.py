@@ -21,7 +21,8 @@ from service.ingest.p4_reports import (
     BinaryReports,
     UntunedDevices,
 )
-from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
+from service.metrics import OTHERS, BinaryMetrics
+from service.network_metrics import MOST_STRANGERS
 from settings.sections import IntSettings
 from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.devices import Devices, UnitProfile
