@@ -24,6 +24,8 @@ QUEUE_LENGTH = 64
 REPLAYED = 1_024
 """Events kept for listeners that reconnect: minutes of a busy service."""
 
+MOST_OF_ONE_CALLER = 16
+
 _NUMBERS_PER_S = 1 << 20
 
 
@@ -50,7 +52,7 @@ class Broadcaster:
     """
 
     def __init__(self, *, most_listeners: int = 64, begun_s: int = 0) -> None:
-        self._queues: set[asyncio.Queue[Event | None]] = set()
+        self._queues: dict[asyncio.Queue[Event | None], str] = {}
         self._first = self._count = begun_s * _NUMBERS_PER_S
         self._kept: deque[Event] = deque(maxlen=REPLAYED)
         self._most_listeners = most_listeners
@@ -64,6 +66,9 @@ class Broadcaster:
     @property
     def listeners(self) -> int:
         return len(self._queues)
+
+    def listeners_of(self, caller: str) -> int:
+        return sum(one == caller for one in self._queues.values())
 
     def publish(self, kind: str, data: Mapping[str, Any]) -> Event:
         self._count += 1
@@ -87,14 +92,14 @@ class Broadcaster:
             _put(queue, None)
 
     @contextmanager
-    def listen(self) -> Iterator[asyncio.Queue[Event | None]]:
+    def listen(self, caller: str = "") -> Iterator[asyncio.Queue[Event | None]]:
         """A queue of events from now on; None ends it."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE_LENGTH)
-        self._queues.add(queue)
+        self._queues[queue] = caller
         try:
             yield queue
         finally:
-            self._queues.discard(queue)
+            del self._queues[queue]
 
 
 def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 
 from api.deps import Reads, ServiceDep
 from service.auth.access import Access
-from service.events import Broadcaster, Event
+from service.events import MOST_OF_ONE_CALLER, Broadcaster, Event
 from settings.errors import ApiError, UnavailableError
 from settings.security import Caller
 
@@ -48,18 +48,26 @@ async def get_events(
     not all are known (the service was started again, or it is too long ago) one event ``reset`` comes
     instead, and the listener reads again what it shows.
     """
-    if service.events.full:
-        raise UnavailableError(
-            "GET /v1/events",
-            f"listener number {service.events.listeners + 1}",
-            "listeners are limited",
-            "close one, or poll the other routes",
+    events = service.events
+    if events.full:
+        raise _refused(f"listener number {events.listeners + 1}", "listeners are limited")
+    own = events.listeners_of(caller.name)
+    if own >= MOST_OF_ONE_CALLER and caller.kind != "local":
+        raise _refused(
+            f"listener number {own + 1} of {caller.name!r}",
+            f"a caller has {MOST_OF_ONE_CALLER} listeners at most, so that others have room",
         )
+    told = stream(events, caller.name, CallerCheck(service.access, caller, request).holds, last_event_id)
+    await anext(told)
     return StreamingResponse(
-        stream(service.events, CallerCheck(service.access, caller, request).holds, last_event_id),
+        told,
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
+
+
+def _refused(received: str, rule: str) -> UnavailableError:
+    return UnavailableError("GET /v1/events", received, rule, "close one, or poll the other routes")
 
 
 class CallerCheck:
@@ -87,10 +95,14 @@ class CallerCheck:
 
 
 async def stream(
-    events: Broadcaster, holds: Callable[[], Awaitable[bool]], last_id: str | None = None
+    events: Broadcaster, caller: str, holds: Callable[[], Awaitable[bool]], last_id: str | None = None
 ) -> AsyncGenerator[bytes, None]:
-    with events.listen() as queue:
+    """Its first part is empty: once that is taken it counts as a listener, so that calls which come together
+    do not pass the limits.
+    """
+    with events.listen(caller) as queue:
         missed = [] if last_id is None else events.since(_number(last_id))
+        yield b""
         yield b": listening\n\n"
         for old in missed:
             yield _frame(old)

@@ -40,14 +40,16 @@ async def test_a_stream_begins_with_what_was_missed() -> None:
     broadcaster = Broadcaster()
     for stage in ("one", "two", "three"):
         broadcaster.publish("round", {"stage": stage})
-    told = stream(broadcaster, always, "1")
+    told = stream(broadcaster, "eyes", always, "1")
+    assert await anext(told) == b""
+    assert broadcaster.listeners_of("eyes") == 1
     assert await anext(told) == b": listening\n\n"
     broadcaster.publish("round", {"stage": "four"})
     frames = [await anext(told) for _ in range(3)]
     assert [frame.partition(b"\n")[0] for frame in frames] == [b"id: 2", b"id: 3", b"id: 4"]
     await told.aclose()
-    told = stream(broadcaster, always, "of another service")
-    assert await anext(told) == b": listening\n\n"
+    told = stream(broadcaster, "eyes", always, "of another service")
+    assert [await anext(told), await anext(told)] == [b"", b": listening\n\n"]
     assert (await anext(told)).startswith(b"id: 4\nevent: reset\ndata: {")
     await told.aclose()
     assert broadcaster.listeners == 0
@@ -70,8 +72,8 @@ async def test_a_stream_ends_with_its_token(
 ) -> None:
     monkeypatch.setattr(events, "RECHECK_S", 0.0)
     broadcaster, access = Broadcaster(), gate()
-    told = stream(broadcaster, CallerCheck(access, READER, ASKED).holds)
-    assert await anext(told) == b": listening\n\n"
+    told = stream(broadcaster, "eyes", CallerCheck(access, READER, ASKED).holds)
+    assert [await anext(told), await anext(told)] == [b"", b": listening\n\n"]
     broadcaster.publish("round", {"stage": "started"})
     assert b"event: round" in await anext(told)
     access.tokens.stored = later
