@@ -231,6 +231,29 @@ def test_kubectl_makes_one_whole_of_it() -> None:
         assert kind == "Namespace" or document["metadata"]["namespace"] == "ecntwin"
 
 
+def test_selectors_are_rendered_as_the_files_have_them() -> None:
+    """A shared label added to them would shut out clients, which carry only the one that the page names."""
+    made = {(one["kind"], one["metadata"]["name"]): one for one in rendered()}
+    labels = made["Deployment", "ecntwin"]["spec"]["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/name"] == "ecntwin"
+    for which, document in OBJECTS.items():
+        for key in {"selector", "podSelector", "ingress"} & set(document.get("spec", ())):
+            assert made[which]["spec"][key] == document["spec"][key], which
+    let_in = [peer for rule in made["NetworkPolicy", "ecntwin"]["spec"]["ingress"] for peer in rule["from"]]
+    label = re.search(r"pods labelled `(\S+): \"(\w+)\"`", (ROOT / "docs/start/deploy.md").read_text("utf-8"))
+    assert label is not None
+    client = {"namespaceSelector": {}, "podSelector": {"matchLabels": {label[1]: label[2]}}}
+    assert client in let_in
+
+
+def test_the_claim_holds_the_default_history_of_a_thousand_ports() -> None:
+    page = (ROOT / "docs/operate/history.md").read_text("utf-8")
+    in_the_end = re.search(r"^\| in the end \| ([\d.]+) GB ", page, re.MULTILINE)
+    assert in_the_end is not None
+    asked = OBJECTS["PersistentVolumeClaim", "ecntwin-journal"]["spec"]["resources"]["requests"]["storage"]
+    assert int(asked.removesuffix("Gi")) * 2**30 > float(in_the_end[1]) * 10**9
+
+
 def test_rules_become_the_operator_s_as_the_page_says() -> None:
     page = (ROOT / "docs/start/deploy.md").read_text("utf-8")
     loop = re.search(r"^for file in deploy.*?^done", page, re.MULTILINE | re.DOTALL)
