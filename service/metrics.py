@@ -177,7 +177,7 @@ REJECT_REASONS = ("malformed", "late", "skewed", "unknown_place", "no_room")
 SAMPLE_REJECT_REASONS = ("malformed", "late", "no_room")
 ROLLOUT_OUTCOMES = ("done", "rolled_back")
 _STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
-_ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+_ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 90.0, 120.0, 180.0, 300.0)
 
 
 class _Exposed:

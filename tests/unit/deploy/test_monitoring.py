@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
+from service.metrics import Metrics
 from settings.sections import ConditionSettings
+from settings.twin import TuningSettings
 from tests.unit.deploy.monitoring import (
     DASHBOARDS,
     OF_TARGETS,
@@ -120,6 +123,25 @@ def test_an_alert_says_what_it_is_and_where_to_read_on(alert: dict[str, object])
     assert set(said) == {"summary", "description", "runbook_url"}
     assert said["description"].endswith(".")
     assert said["runbook_url"] == f"docs/operate/runbook.md#{str(alert['alert']).lower()}"
+
+
+def test_rounds_as_long_as_their_budget_are_not_slow() -> None:
+    """Twice the budget, with NICs and port roles; a quantile lies anywhere in its bucket."""
+    (rule,) = [alert for alert in alerts() if alert["alert"] == "EcntwinRoundsSlow"]
+    limit_s = float(rule["expr"].rpartition(" > ")[2])
+    bounds = Metrics(CollectorRegistry(), version="0").round_seconds._upper_bounds
+    assert min(bound for bound in bounds if bound >= 2 * TuningSettings().budget_s) < limit_s < bounds[-2]
+
+
+def test_the_command_of_the_page_leads_every_alert_to_the_runbook(tmp_path: Path) -> None:
+    page = (ROOT / "docs/start/deploy.md").read_text("utf-8")
+    command = re.search(r"`(sed -i '[^`]*) deploy/prometheus/rules/alerts.yml`", page)
+    assert command is not None
+    copy = shutil.copy(PROMETHEUS / "rules/alerts.yml", tmp_path)
+    subprocess.run(["bash", "-c", f'{command[1]} "$0"', copy], check=True)
+    led = re.findall(r"runbook_url: (\S+)", Path(copy).read_text("utf-8"))
+    assert len(led) == len(alerts())
+    assert all(url.startswith("https://YOURS/docs/operate/runbook.md#") for url in led)
 
 
 def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
