@@ -2,7 +2,7 @@
 #
 #   docker build -t ecntwin .
 #   TOKEN=$(openssl rand -hex 24); HASH=$(printf %s "$TOKEN" | sha256sum | cut -d' ' -f1)
-#   docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080 \
+#   docker run --rm --read-only --tmpfs /tmp -v ecntwin:/var/lib/ecntwin -p 127.0.0.1:8080:8080 \
 #     -e ECNTWIN_SECURITY__TOKENS="[{\"name\": \"ops\", \"sha256\": \"$HASH\", \"scopes\": [\"telemetry\", \"read\", \"operate\", \"admin\"]}]" \
 #     ecntwin
 #   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8080/v1/recommendations/current
