@@ -1,4 +1,4 @@
-# Every target is one script of the same name (rivals-full: of rivals), so that people, make and CI run the same thing.
+# Most targets are a script of the same name (rivals-full: of rivals), so that people, make and CI run the same thing.
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help

@@ -14,7 +14,7 @@ try:
     from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.tree._tree import Tree
 except ModuleNotFoundError:
-    sys.exit("learn.distil: scikit-learn is not installed; install it with pip install 'ecntwin[learn]'")
+    sys.exit("learn.distil: scikit-learn is not installed; scripts/setup installs it")
 
 from twin.senders.rtt import Node, Trees
 

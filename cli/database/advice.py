@@ -23,7 +23,7 @@ from twin.advice.lessons import Lesson
 def train(config: Path | None, file: Path | None, rounds: int, *, as_json: bool) -> None:
     """Prints what came out; raises ``ParameterError`` where nothing is written, and why."""
     if find_spec("sklearn") is None:
-        remedy = "pip install 'ecntwin[learn]'"
+        remedy = "install it (in a clone: pip install --require-hashes --no-deps -r requirements/learn.txt)"
         raise InputError(
             "advice train", None, "a tree is grown by scikit-learn, which is not installed", remedy
         )

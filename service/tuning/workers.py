@@ -45,7 +45,8 @@ def _dask_workers(search: SearchSection) -> Workers:
             "settings search.backend",
             "'dask'",
             "it needs the extra ecntwin[dask]",
-            "install that (pip install 'ecntwin[dask]'), or set it to processes",
+            "install that (in a clone: pip install --require-hashes --no-deps -r requirements/dask.txt), "
+            "or set it to processes",
         )
     assert search.dask_scheduler is not None  # validated with the settings
     from twin.workers.dask import DaskWorkers

@@ -161,7 +161,7 @@ def test_without_scikit_learn_it_says_what_to_install(place: Place, monkeypatch:
     monkeypatch.setattr("cli.database.advice.find_spec", lambda _: None)
     code, _, err = place("train")
     assert code == 2
-    assert "pip install 'ecntwin[learn]'" in err
+    assert "-r requirements/learn.txt" in err
 
 
 def test_without_a_file_of_its_own_there_are_no_versions(tmp_path: Path, place: Place) -> None:
