@@ -90,7 +90,15 @@ export async function text(path: string, { method = "GET", body, signal: given, 
 
 // The answer's document; raises Problem. Give a signal to stop waiting for it.
 export async function call<T>(path: string, asked: Asked = {}): Promise<T> {
-  return JSON.parse((await text(path, asked)) ?? "null") as T;
+  return read<T>((await text(path, asked)) ?? "null");
+}
+
+export function read<T>(said: string): T {
+  try {
+    return JSON.parse(said) as T;
+  } catch {
+    throw new Problem(502, { detail: "The answer cannot be read." });
+  }
 }
 
 function parsed(said: string): ProblemDocument | null {

@@ -1,7 +1,7 @@
 // Documents that stay up to date: asked for when somebody looks, again after certain events, and every few seconds.
 import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Problem, type Tag, asksForToken, away, text } from "./client.ts";
+import { Problem, type Tag, asksForToken, away, read, text } from "./client.ts";
 import { type Kind, listen } from "./events.ts";
 
 export interface Look {
@@ -9,6 +9,18 @@ export interface Look {
   after?: readonly Kind[]; // events after which it is asked for again
   everyMs?: number; // and so often anyway, lest an event was missed
   spacingMs?: number; // but not more often than this
+}
+
+// What was asked for last in vain, by path: what is shown of it is older.
+export const failing = signal<ReadonlyMap<string, { since: number; problem: Problem }>>(new Map());
+
+function tell(path: string, problem: Problem | null): void {
+  const before = failing.value.get(path);
+  if (!problem && !before) return;
+  const all = new Map(failing.value);
+  if (problem) all.set(path, { since: before?.since ?? Date.now(), problem });
+  else all.delete(path);
+  failing.value = all;
 }
 
 const EVERY_MS = 10_000;
@@ -41,7 +53,9 @@ class Document<T> {
     void this.refresh();
     return () => {
       this.users -= 1;
-      if (this.users === 0) this.stop?.();
+      if (this.users > 0) return;
+      this.stop?.();
+      tell(this.look.path, null);
     };
   }
 
@@ -50,12 +64,15 @@ class Document<T> {
     this.again = true;
     if (this.busy) return;
     this.busy = true;
-    while (this.again && this.users > 0 && !document.hidden) {
-      this.again = false;
-      await this.ask();
-      await new Promise((resolve) => setTimeout(resolve, this.look.spacingMs ?? SPACING_MS));
+    try {
+      while (this.again && this.users > 0 && !document.hidden) {
+        this.again = false;
+        await this.ask();
+        await new Promise((resolve) => setTimeout(resolve, this.look.spacingMs ?? SPACING_MS));
+      }
+    } finally {
+      this.busy = false;
     }
-    this.busy = false;
   }
 
   private async ask(): Promise<void> {
@@ -63,16 +80,21 @@ class Document<T> {
     try {
       const said = await text(this.look.path, { tag: this.tag });
       away.value = null;
-      asksForToken.value = false;
+      // Where there is nothing new whoever reads it is not disturbed.
+      if (said !== null && said !== this.said) {
+        this.value.value = read<T>(said);
+        this.said = said;
+      }
       this.problem.value = null;
-      if (said === null || said === this.said) return; // nothing new: whoever reads it is not disturbed
-      this.said = said;
-      this.value.value = JSON.parse(said) as T;
+      tell(this.look.path, null);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
+      this.tag.etag = null; // of what could not be read
       this.problem.value = error;
       if (error.status === 0 || (error.status >= 500 && error.document === null)) away.value = error.message;
       if (error.status === 404 || error.status === 409) this.forget();
+      if (error.status === 404 || error.status === 409 || error.status === 401) tell(this.look.path, null);
+      else if (error.status !== 0 && this.users > 0) tell(this.look.path, error);
     }
   }
 
@@ -85,7 +107,7 @@ class Document<T> {
 
 const known = new Map<string, Document<unknown>>();
 
-function documentOf<T>(look: Look): Document<T> {
+export function documentOf<T>(look: Look): Document<T> {
   let found = known.get(look.path);
   if (!found) known.set(look.path, (found = new Document(look)));
   return found as Document<T>;

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { documentOf, failing } from "../src/service/live.ts";
+
+globalThis.sessionStorage = { getItem: () => null };
+globalThis.document = { hidden: false };
+
+// A look that the service answers by `answers` in turn, and by the last from then on.
+async function asked(t, path, ...answers) {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  globalThis.fetch = async () => new Response(...(answers.length > 1 ? answers.shift() : answers[0]));
+  const found = documentOf({ path });
+  const leave = found.use();
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+  const next = async () => {
+    await settled();
+    t.mock.timers.tick(10_000);
+    await settled();
+  };
+  await settled();
+  return { found, leave, next };
+}
+
+test("what cannot be read is told, and asked for again", async (t) => {
+  const { found, leave, next } = await asked(t, "/a", ['{"n":1}', { headers: { ETag: "1" } }], ["<html>", { headers: { ETag: "2" } }], ['{"n":2}']);
+  assert.deepEqual(found.value.value, { n: 1 });
+  await next();
+  assert.equal(found.problem.value.message, "The answer cannot be read.");
+  assert.equal(failing.value.size, 1);
+  await next();
+  await next();
+  assert.deepEqual([found.value.value, found.problem.value, failing.value.size], [{ n: 2 }, null, 0]);
+  leave();
+});
+
+test("old figures are told as old while they are shown", async (t) => {
+  const { found, leave, next } = await asked(t, "/b", ['{"n":1}'], ['{"detail":"broken"}', { status: 500 }], ['{"detail":"broken"}', { status: 500 }]);
+  await next();
+  assert.deepEqual(found.value.value, { n: 1 });
+  assert.equal(failing.value.get("/b").problem.message, "broken");
+  leave();
+  assert.equal(failing.value.size, 0);
+});
