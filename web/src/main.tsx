@@ -14,9 +14,7 @@ import "./style/studies.css";
 const root = document.getElementById("page");
 if (root) render(<App />, root);
 void follow();
-listening.subscribe((now) => {
-  if (!now) refreshAll(); // the service may have gone
-});
+listening.subscribe(refreshAll); // the service may have gone, or events were missed
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) refreshAll();
 });

@@ -1,6 +1,6 @@
 // The round under way, as events tell of it.
 import { signal } from "@preact/signals";
-import { listen } from "../service/events.ts";
+import { listen, listening } from "../service/events.ts";
 
 export interface Round {
   stage: string;
@@ -9,6 +9,10 @@ export interface Round {
 }
 
 export const round = signal<Round | null>(null);
+
+listening.subscribe((on) => {
+  if (!on) round.value = null; // its end may not be heard
+});
 
 listen(({ kind, data }) => {
   if (kind !== "round") return;
