@@ -112,6 +112,9 @@ def test_a_guarded_service_asks_for_a_token_and_says_what_it_may_not(browser: Br
         complaints = complaints_of(page)
         page.goto(served.url)
         expect(page.get_by_label("Token")).to_be_focused()
+        page.get_by_label("Token").fill("two ears")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_role("alert")).to_contain_text("no space")
         page.get_by_label("Token").fill("ears")
         page.get_by_role("button", name="Use it").click()
         expect(page.get_by_role("alert")).to_contain_text("does not take that token")
@@ -122,5 +125,7 @@ def test_a_guarded_service_asks_for_a_token_and_says_what_it_may_not(browser: Br
         go(page, "Act")
         expect(page.locator("#actions")).to_contain_text("it lacks the scope operate")
         expect_buttons(page)
+        page.get_by_role("button", name="Use another token").click()
+        expect(page.get_by_label("Token")).to_be_focused()
         page.close()
         assert [one for one in complaints if "401" not in one] == []  # those before the token was right

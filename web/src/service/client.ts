@@ -31,9 +31,20 @@ export const heard = signal(0); // when the service last answered, by this machi
 
 const token = () => sessionStorage.getItem("token");
 
-export function keepToken(text: string): void {
+// Why it cannot be a token; null where it is kept.
+export function keepToken(text: string): string | null {
+  if (!/^[\x21-\x7e]+$/.test(text)) return "A token has only letters, digits and signs of ASCII, and no space.";
   sessionStorage.setItem("token", text);
   asksForToken.value = false;
+  return null;
+}
+
+export const keepsToken = (): boolean => token() !== null;
+
+export function forgetToken(): void {
+  sessionStorage.removeItem("token");
+  tokenRefused.value = false;
+  asksForToken.value = true;
 }
 
 export const headers = (): Record<string, string> => {

@@ -2,12 +2,12 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Asking } from "../parts/ask.tsx";
 import { place } from "../router.ts";
-import { asksForToken } from "../service/client.ts";
+import { asksForToken, keepsToken } from "../service/client.ts";
 import { asOf } from "../service/fresh.ts";
 import { views } from "../views.ts";
 import { Header } from "./header.tsx";
 import { Notices } from "./notices.tsx";
-import { SignIn } from "./sign-in.tsx";
+import { OtherToken, SignIn } from "./sign-in.tsx";
 
 export function App() {
   const { view: path, rest } = place.value;
@@ -40,6 +40,7 @@ export function App() {
         <a href="/metrics">Metrics</a>
         <a href="/readyz">Readiness</a>
         <a href="/assets/third-party-licences.txt">Licences</a>
+        {!asksForToken.value && keepsToken() && <OtherToken />}
       </footer>
       <Asking />
     </>

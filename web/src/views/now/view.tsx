@@ -24,7 +24,7 @@ import { QueueTable } from "./queues.tsx";
 import { Strip } from "./strip.tsx";
 
 function Now() {
-  const readiness = useLive<Readiness>(looks.readiness).value;
+  const { value: readiness, problem } = useLive<Readiness>(looks.readiness);
   const measured = readiness?.measured ?? false;
   const state = useLive<State>(measured ? looks.state : null).value;
   const overview = useLive<Overview>(measured ? looks.overview : null).value;
@@ -35,7 +35,7 @@ function Now() {
   return (
     <>
       <h1 class="unseen">Now</h1>
-      {!readiness && !away.value && <p class="quiet waiting" role="status">Reading what the network does…</p>}
+      {!readiness && !problem && !away.value && <p class="quiet waiting" role="status">Reading what the network does…</p>}
       {readiness && !measured && !current && <Empty reasons={readiness.reasons} />}
       {condition && measured && <ConditionPanel of={condition} marks={marks} />}
       {(measured || current) && (
