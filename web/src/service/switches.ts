@@ -1,29 +1,13 @@
-// What each switch runs: as last listed, and as events have told since. A list reads every switch, so it is taken seldom.
-// And the switches of a rollout, put together from what is asked for often and what is asked for less often.
-import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+// What each switch runs, and the switches of a rollout: put together from what is asked for often and what is asked for
+// less often.
 import type { ListedRollout, RolloutSwitch, SwitchMarks, SwitchProgress, SwitchRead, SwitchSettings, SwitchState } from "./documents.ts";
-import { listen } from "./events.ts";
 import { useLive } from "./live.ts";
 import * as looks from "./looks.ts";
-
-type Told = Pick<SwitchState, "running" | "reachable" | "drifted">;
-const told = signal<ReadonlyMap<string, Told>>(new Map());
-let listed: SwitchRead[] | undefined;
-
-listen(({ kind, data: { switch: name, running, reachable, drifted } }) => {
-  if (kind === "switch") told.value = new Map([...told.value, [String(name), { running, reachable, drifted } as Told]]);
-});
 
 export function useSwitches(): SwitchState[] | undefined {
   const found = useLive<SwitchRead[]>(looks.switches).value;
   const settings = useLive<SwitchSettings[]>(looks.switchSettings).value;
-  useEffect(() => {
-    if (found === listed) return;
-    listed = found;
-    told.value = new Map();
-  }, [found]);
-  return found && settings && joined(found, settings, ({ name }) => name).map((one) => ({ ...one, ...told.value.get(one.name) }));
+  return found && settings && joined(found, settings, ({ name }) => name);
 }
 
 const NOTED = 64; // switches of a rollout whose notes are shown beside them; of more each is asked for when it is opened
