@@ -44,6 +44,8 @@ test("a port has the load of all of its queues and the depth of its deepest", ()
 
 test("what a queue runs by itself goes before what its switch runs", () => {
   const own = { port: "down1", queue: 3, kmin_bytes: 10, kmax_bytes: 20, pmax: 1 };
+  const off = { ...own, kmin_bytes: null, kmax_bytes: null, pmax: null };
+  assert.equal(fabric(leafSpine(1, 1, 1), [queue("leaf1", "down1", 300)], [{ name: "leaf1", running: MARK, queues: [off] }], MARK).ports.get(key("leaf1", "down1")).mark, null, "it does not mark");
   const made = fabric(leafSpine(1, 1, 1), [queue("leaf1", "down1", 300)], [{ name: "leaf1", running: MARK, queues: [own] }], null);
   assert.equal(zone(made.ports.get(key("leaf1", "down1"))), 2);
 });

@@ -21,12 +21,15 @@ test("a part over its weight is the logarithm of what one gets beside now", () =
   near(speed.bulk, Math.exp(one.gain.bulk));
 });
 
-test("figures alone tell the mean of mice and probe, and of both kinds of bulk traffic by their weight", () => {
+test("figures alone tell mice and probe by the weight of the policy, and of both kinds of bulk traffic by their weight", () => {
   const one = figures(2, 1000, 5, 3);
-  near(sharesByFigures(one, { ...NOW, probe_slowdown: { p99: 6 } }, 0).delay, 0.5);
-  near(sharesByFigures(one, NOW, 0.5).bulk, 2);
-  near(sharesByFigures(figures(null, 1000, null), NOW, 0).bulk, 2);
-  assert.deepEqual(sharesByFigures(figures(null, null, null), NOW, 0), { bulk: null, delay: null });
+  near(sharesByFigures(one, { ...NOW, probe_slowdown: { p99: 6 } }, 0, {}).delay, 0.5);
+  const late = { ...NOW, probe_slowdown: { p99: 3 } };
+  near(sharesByFigures(one, late, 0, { probe: 0.25 }).delay, 0.5 ** 0.75);
+  near(sharesByFigures(figures(2, 1000, null, 1.5), late, 0, { probe: 0.25 }).delay, 0.5);
+  near(sharesByFigures(one, NOW, 0.5, null).bulk, 2);
+  near(sharesByFigures(figures(null, 1000, null), NOW, 0, null).bulk, 2);
+  assert.deepEqual(sharesByFigures(figures(null, null, null), NOW, 0, null), { bulk: null, delay: null });
 });
 
 test("the weight of flows that never end follows from parts and figures of the first engine over the whole window", () => {

@@ -81,6 +81,7 @@ test("whether the last change helped is told from two errors on", () => {
   assert.deepEqual(judged({ ...SEEN, measured: -0.2 }), { answer: "No: 20 ± 6.0 % worse", tone: "critical" });
   assert.equal(judged({ ...SEEN, measured: 0.11 }).answer, "Too small to tell: 11 ± 6.0 %");
   assert.equal(judged({ ...SEEN, measured: null }), null);
+  assert.equal(judged({ ...SEEN, measured: 0, measured_error: null }).answer, "Too small to tell: 0 %");
   assert.equal(helped(ROLLOUT, { ...SEEN, measured: null }).answer, "Not measured yet");
   assert.equal(helped({ ...ROLLOUT, phase: "rolled_back", why: "pauses" }, SEEN).sentence, "Reason: pauses");
   assert.equal(helped({ ...ROLLOUT, summary: { ...ROLLOUT.summary, written: 0 } }, null).answer, "It was a dry run");

@@ -143,7 +143,7 @@ def test_gains_predicted_and_measured_are_drawn(
     expect(rows.nth(1)).to_contain_text("8.0 ± 1.2 %")
     expect(rows.nth(1)).to_contain_text("yes")
     expect(rows.nth(2)).to_contain_text("It was rolled back.")
-    expect(rows.nth(2)).to_contain_text("too small to tell")
+    expect(rows.nth(2)).to_contain_text("rolled back")
     expect(rows.nth(1)).to_contain_text("−3.0 ± 2.0 %")  # apart, with the error of both
     assert rows.first.get_by_role("link").get_attribute("href") == f"#/why/{ids[0]}"
     chart = panel.locator("#gain-both")

@@ -131,15 +131,17 @@ function tiersOf(topology: Topology | null): Map<string, number> {
 // What a queue runs: as it was read from the switch, else as the tuner takes it to run.
 function marksOf(running: readonly SwitchQueues[], otherwise: Watermark | null): (queue: DrawnQueue) => Watermark | null {
   const bySwitch = new Map(running.map((one) => [one.name, one.running]));
-  const byQueue = new Map<string, Watermark>();
+  const byQueue = new Map<string, Watermark | null>(); // null: it does not mark
   for (const { name, queues } of running) {
     for (const { port, queue, kmin_bytes, kmax_bytes, pmax } of queues) {
-      if (kmin_bytes === null || kmax_bytes === null || pmax === null) continue;
-      byQueue.set(`${key(name, port)}\u0000${queue}`, { kmin_bytes, kmax_bytes, pmax });
+      const off = kmin_bytes === null || kmax_bytes === null || pmax === null;
+      byQueue.set(`${key(name, port)}\u0000${queue}`, off ? null : { kmin_bytes, kmax_bytes, pmax });
     }
   }
-  return ({ switch: name, port, queue }) =>
-    byQueue.get(`${key(name, port)}\u0000${queue}`) ?? bySwitch.get(name) ?? otherwise;
+  return ({ switch: name, port, queue }) => {
+    const own = byQueue.get(`${key(name, port)}\u0000${queue}`);
+    return own !== undefined ? own : bySwitch.get(name) ?? otherwise;
+  };
 }
 
 export const deepestFirst = (one: Port, other: Port): number =>

@@ -59,7 +59,8 @@ export function Chart(props: ChartProps) {
   const chart = useRef<uPlot | null>(null);
   const latest = useRef(props);
   latest.current = props;
-  const [at, look] = useState<{ index: number; series: number } | null>(null);
+  const [meant, look] = useState<{ index: number; series: number } | null>(null);
+  const at = meant && meant.index < xs.length ? meant : null; // fewer may be drawn since
   const looks = useTheme();
 
   const shape = JSON.stringify([xs, series, x, y, height, props.marks, looks]);

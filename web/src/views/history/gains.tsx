@@ -146,7 +146,7 @@ function Ledger({ of: all, policy }: { of: readonly GainSeen[]; policy: string }
 const setTo = (rollout: ListedRollout | undefined) => (rollout?.summary.target ? watermark(rollout.summary.target) : "–");
 
 function verdict(one: GainSeen, rollout: ListedRollout | undefined): { text: string; tone: Tone } {
-  if (rollout && turnedBack(rollout)) return { text: "rolled back", tone: "back" };
+  if ((rollout && turnedBack(rollout)) || one.why !== null) return { text: "rolled back", tone: "back" };
   const found = judged(one);
   if (!found) return { text: "not measured", tone: "plain" };
   return { text: { good: "yes", critical: "no" }[found.tone as string] ?? "too small to tell", tone: found.tone };

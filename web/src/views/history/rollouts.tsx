@@ -29,7 +29,7 @@ export function RolloutsPanel() {
             caption="Rollouts, the newest first"
             rows={all}
             keyOf={({ id }) => id}
-            text={(one) => `${plain(one.phase)} ${one.why ?? said(one)} ${one.approved_by} ${one.stages.flat().join(" ")}`}
+            text={(one) => `${plain(one.phase)} ${one.why ?? said(one)} ${one.approved_by ?? ""} ${one.stages.flat().join(" ")}`}
             tall
             columns={[
               {
@@ -45,7 +45,7 @@ export function RolloutsPanel() {
               { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true, by: (one) => one.phase },
               { name: "To", cell: (one) => (one.summary.target ? watermark(one.summary.target) : one.hashes?.length ? `hash ${one.hashes[0]!.target}` : "–") },
               { name: "Switches", cell: (one) => <span title={one.stages.flat().join(", ")}>{named(one.stages.flat().sort(natural))}</span>, words: true },
-              { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true, by: (one) => one.approved_by ?? "policy" },
+              { name: "Approved by", cell: (one) => one.approved_by ?? (one.ended ? "nobody" : "nobody yet"), words: true, by: (one) => one.approved_by },
               { name: "Took", cell: lasted },
             ]}
           />

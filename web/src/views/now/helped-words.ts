@@ -9,7 +9,7 @@ const SURE = 2; // errors from which on a measured gain is told from none
 export function judged({ measured, measured_error: error }: Pick<GainSeen, "measured" | "measured_error">): Said | null {
   if (measured === null) return null;
   const size = gain(Math.abs(measured), error);
-  if (Math.abs(measured) < SURE * (error ?? 0)) return { answer: `Too small to tell: ${gain(measured, error)}`, tone: "plain" };
+  if (measured === 0 || Math.abs(measured) < SURE * (error ?? 0)) return { answer: `Too small to tell: ${gain(measured, error)}`, tone: "plain" };
   return measured > 0 ? { answer: `Yes: ${size} better`, tone: "good" } : { answer: `No: ${size} worse`, tone: "critical" };
 }
 

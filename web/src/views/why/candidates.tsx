@@ -120,7 +120,7 @@ function bySecond(round: Recommendation): { one: Prediction; x: number; y: numbe
   if (!incumbent) return [];
   const persistent = persistentShare(round);
   return rest.flatMap(({ second: one }) => {
-    const { bulk, delay } = sharesByFigures(one, incumbent.second, persistent);
+    const { bulk, delay } = sharesByFigures(one, incumbent.second, persistent, round.policy);
     return bulk === null || delay === null ? [] : [{ one, x: delay, y: bulk }];
   });
 }

@@ -10,28 +10,27 @@ export interface Shares {
 
 const over = (after: Figure | undefined, before: Figure | undefined): number | null =>
   after && before && after > 0 && before > 0 ? Math.log(after / before) : null;
-const mean = (values: readonly (number | null)[]): number | null => {
-  const known = values.filter((value) => value !== null);
-  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
-};
+const weighed = (one: number | null, other: number | null, share: number): number | null =>
+  one === null || other === null ? one ?? other : (1 - share) * one + share * other;
 const raised = (log: Figure): Figure => (log === null ? null : Math.exp(log));
 
 const parted = (part: Figure | undefined, weight: number): number | null => (part == null || weight === 0 ? null : part / weight);
 
 // From the weighed parts; a part that the policy weighs with 0 from the figures. Null where neither tells.
 export function shares(one: Prediction, now: Prediction, policy: Policy, persistent: number): Shares {
-  const figures = sharesByFigures(one, now, persistent);
+  const figures = sharesByFigures(one, now, persistent, policy);
   const { bulk, delay }: Partial<GainParts> = one.gain ?? {};
   const [speed, waiting] = [parted(bulk, policy.bulk), parted(delay, -policy.delay)];
   return { bulk: speed === null ? figures.bulk : raised(speed), delay: waiting === null ? figures.delay : raised(waiting) };
 }
 
-// `persistent` weighs the goodput of flows that never end beside the speed of elephants that complete.
-export function sharesByFigures(one: Prediction, now: Prediction, persistent: number): Shares {
+// `persistent` weighs the goodput of flows that never end beside the speed of elephants that complete, the policy the
+// probe beside mice.
+export function sharesByFigures(one: Prediction, now: Prediction, persistent: number, policy: Pick<Policy, "probe"> | null | undefined): Shares {
   const speed = over(now.slowdown.elephant.mean, one.slowdown.elephant.mean);
   const goodput = over(one.goodput_gbps, now.goodput_gbps);
-  const bulk = speed === null || goodput === null ? speed ?? goodput : (1 - persistent) * speed + persistent * goodput;
-  const delay = mean([over(one.slowdown.mice.p99, now.slowdown.mice.p99), over(one.probe_slowdown?.p99, now.probe_slowdown?.p99)]);
+  const bulk = weighed(speed, goodput, persistent);
+  const delay = weighed(over(one.slowdown.mice.p99, now.slowdown.mice.p99), over(one.probe_slowdown?.p99, now.probe_slowdown?.p99), policy?.probe ?? 0.5);
   return { bulk: raised(bulk), delay: raised(delay) };
 }
 

@@ -100,7 +100,7 @@ function InStep({ of: { measured, incumbent } }: { of: Recommendation }) {
   if (residual === null || queue === null) return null;
   return (
     <p class="quiet">
-      When it was worked out, the twin put the mean queue of what ran at {bytes(incumbent.queue_mean_bytes)}; telemetry had measured {bytes(queue)} ({residual > 0 ? "+" : ""}{percent(residual)}).
+      When it was worked out, the twin put the mean queue of what ran at {bytes(measured.predicted_queue_mean_bytes ?? incumbent.queue_mean_bytes)}; telemetry had measured {bytes(queue)} ({residual > 0 ? "+" : ""}{percent(residual)}).
     </p>
   );
 }
