@@ -58,9 +58,8 @@ def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
 
 
 def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:
-    # The page begins with twelve; so that three are more than a page, the service is asked for one.
-    page.route("**/v1/recommendations?*limit=12", lambda route: _one(route))
-    page.route("**/v1/recommendations?*limit=50*", lambda route: _one(route, "limit=50"))
+    # The page begins with twelve and asks for fifty more; so that three are more than a page, it gets one and one more.
+    page.route("**/v1/recommendations?*limit=*", _fewer)
     page.goto(f"{served.url}/#/history")
     rows = page.locator("#history tbody tr")
     expect(rows).to_have_count(1, timeout=PATIENCE_MS)
@@ -75,8 +74,9 @@ def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]
     assert "UTC" in (rows.first.locator("time").first.get_attribute("title") or "")
 
 
-def _one(route: Route, wanted: str = "limit=12") -> None:
-    route.continue_(url=route.request.url.replace(wanted, "limit=1"))
+def _fewer(route: Route) -> None:
+    before, wanted = route.request.url.split("limit=")
+    route.continue_(url=f"{before}limit={1 + (int(wanted) - 12) // 50}")
 
 
 def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str], tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 // Documents that stay up to date: asked for when somebody looks, again after certain events, and every few seconds.
 import { type Signal, signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Problem, type Tag, asksForToken, away, read, text } from "./client.ts";
 import { type Kind, listen } from "./events.ts";
 
@@ -13,6 +13,8 @@ export interface Look {
 
 // What was asked for last in vain, by path: what is shown of it is older.
 export const failing = signal<ReadonlyMap<string, { since: number; problem: Problem }>>(new Map());
+
+const none = (problem: Problem | null): boolean => problem?.status === 404 || problem?.status === 409;
 
 function tell(path: string, problem: Problem | null): void {
   const before = failing.value.get(path);
@@ -92,8 +94,8 @@ class Document<T> {
       this.tag.etag = null; // of what could not be read
       this.problem.value = error;
       if (error.status === 0 || (error.status >= 500 && error.document === null)) away.value = error.message;
-      if (error.status === 404 || error.status === 409) this.forget();
-      if (error.status === 404 || error.status === 409 || error.status === 401) tell(this.look.path, null);
+      if (none(error)) this.forget();
+      if (none(error) || error.status === 401) tell(this.look.path, null);
       else if (error.status !== 0 && this.users > 0) tell(this.look.path, error);
     }
   }
@@ -131,6 +133,14 @@ export function useLive<T>(look: Look | null): Live<T> {
     problem: (found?.problem ?? noProblem).value,
     refresh: () => void found?.refresh(),
   };
+}
+
+// With the last value of the look before until there is one of this.
+export function useKept<T>(look: Look | null): Live<T> & { awaited: boolean } {
+  const found = useLive<T>(look);
+  const last = useRef<T | undefined>(undefined);
+  if (found.value !== undefined || none(found.problem)) last.current = found.value;
+  return { ...found, value: last.current, awaited: found.value === undefined && !found.problem };
 }
 
 // As last looked at by whoever uses it; asks for nothing.

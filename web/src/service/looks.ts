@@ -19,11 +19,11 @@ export const topology = (discovered: boolean): Look => ({ path: `/v1/topology${d
 export const alarms: Look = { path: "/v1/alarms?all=true&limit=50&subjects=32", after: ["alarm"], spacingMs: 500 };
 export const silences: Look = { path: "/v1/alarms/silences", after: ["alarm"], everyMs: 60_000 };
 export const freeze: Look = { path: "/v1/freeze", after: ["rollout", "validity"], spacingMs: 500 };
-export const recommendations: Look = {
-  path: "/v1/recommendations?candidates=false&limit=12",
+export const recommendations = (most: number): Look => ({
+  path: `/v1/recommendations?candidates=false&limit=${most}`,
   after: ["recommendation", "decision", "validity", "rollout"],
-  spacingMs: 500,
-};
+  spacingMs: most > 100 ? 5_000 : 500,
+});
 // Asked for only where there is one: use current() of service/current.ts.
 export const currentRecommendation: Look = {
   path: "/v1/recommendations/current?candidates=false",
@@ -80,8 +80,9 @@ export const rollouts: Look = { path: `/v1/rollouts?limit=50&fields=${LISTED_ROL
 
 // What was, from the database.
 const PAST_MS = 30_000;
+export const RESIDUALS = 10_000;
 export const residuals = (since: string): Look => ({
-  path: `/v1/history/residuals?limit=2000&since=${since}`,
+  path: `/v1/history/residuals?limit=${RESIDUALS}&since=${since}`,
   after: ["recommendation"],
   everyMs: PAST_MS,
   spacingMs: 2_000,

@@ -4,14 +4,14 @@ import { Status } from "../../parts/status.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import type { PastAlarm, PastAlarms } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
+import { useKept } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { seconds, several } from "../../format.ts";
 import { Past, useRange } from "./picked.tsx";
 
 export function PastAlarmsPanel() {
   const { since, picker } = useRange("week", ["day", "week", "quarter"]);
-  const alarms = useLive<PastAlarms>(looks.pastAlarms(since));
+  const alarms = useKept<PastAlarms>(looks.pastAlarms(since));
   return (
     <Panel id="past-alarms" title="Past alarms" note={picker}>
       <Past of={alarms} empty={({ alarms: all }) => all.length === 0} none="No alarm was raised in this time.">

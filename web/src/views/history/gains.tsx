@@ -8,7 +8,7 @@ import { Time } from "../../parts/time.tsx";
 import { address } from "../../router.ts";
 import { now } from "../../service/client.ts";
 import type { Figure, GainSeen, Gains, ListedRollout, Rollouts } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
+import { useKept, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { gain, moment, percent, several, watermark } from "../../format.ts";
 import { turnedBack } from "../act/rollout-words.ts";
@@ -21,7 +21,7 @@ const NONE = "No rollout of this time has a measured gain. Each one that runs to
 
 export function GainsPanel() {
   const { since, picker } = useRange("quarter", ["week", "quarter"]);
-  const gains = useLive<Gains>(looks.gains(since));
+  const gains = useKept<Gains>(looks.gains(since));
   // A service that does not tell them is one without any: that is no error.
   const shown = gains.problem?.status === 404 ? { ...gains, value: { gains: [] }, problem: null } : gains;
   return (

@@ -1,6 +1,6 @@
 // A choice of how far back, and what is said where a part of the past cannot be read.
 import type { ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { Refusal } from "../../parts/sentence.tsx";
 import { now } from "../../service/client.ts";
 import type { Live } from "../../service/live.ts";
@@ -12,11 +12,23 @@ interface Picked {
   picker: ComponentChildren;
 }
 
+const STEPS = 60;
+
+// Goes on with the clock, in steps of a sixtieth of what is looked at.
+export function useSince(range: Range): string {
+  const [passed, pass] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => pass((before) => before + 1), range.ms / STEPS);
+    return () => clearInterval(timer);
+  }, [range]);
+  return useMemo(() => encodeURIComponent(sinceOf(range, now())), [range, passed]);
+}
+
 export function useRange(first: string, keys: readonly string[]): Picked {
   const [key, take] = useState(first);
   const offered = RANGES.filter((one) => keys.includes(one.key));
   const range = offered.find((one) => one.key === key) ?? (offered[0] as Range);
-  const since = useMemo(() => encodeURIComponent(sinceOf(range, now())), [range]);
+  const since = useSince(range);
   const picker = (
     <label class="field">
       <span class="unseen">How far back</span>

@@ -1,16 +1,15 @@
 // One egress port over time: depth, throughput, marks and pauses, of whichever port one picks.
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Chart, type Series } from "../../parts/chart.tsx";
 import { found } from "../../parts/order.ts";
 import { Panel } from "../../parts/panel.tsx";
-import { now } from "../../service/client.ts";
 import type { Figure, Forecasts, QueueHistory } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
+import { useKept, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { bits, bytes, moment, percent, rate, seconds } from "../../format.ts";
 import { useMarks } from "./marks.ts";
-import { Past, useRange } from "./picked.tsx";
-import { RANGES, type Range, aheadOf, drawnFrom, sinceOf } from "./range.ts";
+import { Past, useRange, useSince } from "./picked.tsx";
+import { RANGES, type Range, aheadOf, drawnFrom } from "./range.ts";
 import { type PortName, continued, drawable, portsOf } from "./series.ts";
 
 const MANY = 12; // ports from which on one looks for them by name
@@ -18,9 +17,9 @@ const SPARSE = 60; // fewer points than this are marked, lest one alone is not s
 
 export function QueuesPanel() {
   const { range, since, picker } = useRange("hour", ["hour", "six", "day", "week", "quarter"]);
-  const young = useMemo(() => encodeURIComponent(sinceOf(RANGES[0] as Range, now())), []);
-  const ports = useLive<QueueHistory>(looks.pastPorts(since));
-  const newest = useLive<QueueHistory>(looks.youngPorts(young)).value;
+  const young = useSince(RANGES[0] as Range);
+  const ports = useKept<QueueHistory>(looks.pastPorts(since));
+  const newest = useKept<QueueHistory>(looks.youngPorts(young)).value;
   const names = portsOf(ports.value, newest);
   return (
     <Panel id="past-queues" title="Queues over time" note={picker}>
@@ -36,7 +35,9 @@ function Picked({ since, names, ahead_s: ahead }: { since: string; names: readon
   const [text, look] = useState("");
   const offered = found(names, text, (one) => `${one.switch} ${one.port}`);
   const chosen = names.find((one) => `${one.switch} ${one.port}` === wanted) ?? (names[0] as PortName);
-  const past = useLive<QueueHistory>(looks.pastOf(chosen, decodeURIComponent(since)));
+  const kept = useKept<QueueHistory>(looks.pastOf(chosen, decodeURIComponent(since)));
+  const its = kept.value?.queues.every((one) => one.switch === chosen.switch && one.port === chosen.port);
+  const past = its ? kept : { ...kept, value: undefined };
   const forecast = useLive<Forecasts>(looks.forecastOf(chosen, ahead)).value;
   return (
     <>

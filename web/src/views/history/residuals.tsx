@@ -6,9 +6,9 @@ import { Time } from "../../parts/time.tsx";
 import { address } from "../../router.ts";
 import { now } from "../../service/client.ts";
 import type { Residual, Residuals } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
+import { useKept } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { bytes, moment, percent, several } from "../../format.ts";
+import { bytes, count, moment, percent, several } from "../../format.ts";
 import { drawnFrom } from "./range.ts";
 import { useMarks } from "./marks.ts";
 import { Past, useRange } from "./picked.tsx";
@@ -17,7 +17,7 @@ const signed = (value: number) => (value > 0 ? `+${percent(value)}` : percent(va
 
 export function ResidualPanel() {
   const { since, picker } = useRange("day", ["day", "week", "quarter"]);
-  const residuals = useLive<Residuals>(looks.residuals(since));
+  const residuals = useKept<Residuals>(looks.residuals(since));
   return (
     <Panel id="residuals" title="Twin against measurement" note={picker}>
       <Past
@@ -48,7 +48,7 @@ function Drawn({ of: { limit, residuals }, since }: { of: Residuals; since: numb
   return (
     <>
       <p>
-        In {several(known.length, "round")} the twin's mean queue was off by {percent(sizes[Math.floor(sizes.length / 2)])} at the median, {percent(sizes.at(-1))} at the
+        {residuals.length >= looks.RESIDUALS && `Of the newest ${count(residuals.length)} rounds only. `}In {several(known.length, "round")} the twin's mean queue was off by {percent(sizes[Math.floor(sizes.length / 2)])} at the median, {percent(sizes.at(-1))} at the
         most{drawn ? (beyond === 0 ? "; none was beyond the limits." : `; ${beyond} ${beyond === 1 ? "was" : "were"} beyond the limits: nothing is pushed by itself then.`) : "."}
       </p>
       <Chart

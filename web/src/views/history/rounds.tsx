@@ -7,13 +7,14 @@ import { Time } from "../../parts/time.tsx";
 import { change } from "../../recommendation/figures.ts";
 import { address } from "../../router.ts";
 import { round } from "../../shell/round.ts";
-import { Problem, call } from "../../service/client.ts";
 import type { Recommendation, Recommendations } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
+import { useKept } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { DECISIONS, bytes, count, gain, sameWatermark, score, watermark } from "../../format.ts";
 
+const FIRST = 12;
 const MORE = 50;
+const MOST = 1_000; // in one answer
 const DECIDED: Record<string, string> = {
   approved: "approved by",
   rejected: "rejected by",
@@ -41,27 +42,10 @@ function Decided({ of: one }: { of: Recommendation }) {
 }
 
 export function RoundsPanel() {
-  const { value: newest, problem } = useLive<Recommendations>(looks.recommendations);
-  const [older, add] = useState<Recommendation[]>([]);
-  const [busy, work] = useState(false);
-  const [refused, refuse] = useState<Problem | null>(null);
-  const first = newest?.recommendations ?? [];
-  const rows = [...new Map([...first, ...older].map((one) => [one.id, one])).values()];
+  const [most, want] = useState(FIRST);
+  const { value: newest, problem, awaited } = useKept<Recommendations>(looks.recommendations(most));
+  const rows = newest?.recommendations ?? [];
   const total = newest?.total ?? 0;
-  const more = async () => {
-    const last = rows.at(-1);
-    if (!last) return;
-    work(true);
-    try {
-      const found = await call<Recommendations>(`/v1/recommendations?candidates=false&limit=${MORE}&before=${encodeURIComponent(last.id)}`);
-      add((before) => [...before, ...found.recommendations]);
-      refuse(null);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      refuse(error);
-    }
-    work(false);
-  };
   return (
     <Panel id="history" title="Recommendations and decisions" note={newest && rows.length > 0 && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
       {problem && !newest && <div class="notice"><Refusal problem={problem} /></div>}
@@ -84,9 +68,8 @@ export function RoundsPanel() {
           ]}
         />
       )}
-      {refused && <div class="notice"><Refusal problem={refused} /></div>}
-      {rows.length > 0 && rows.length < total && (
-        <button id="older" type="button" disabled={busy} onClick={more}>{busy ? "Looking…" : "Show older ones"}</button>
+      {rows.length > 0 && rows.length < total && most < MOST && (
+        <button id="older" type="button" disabled={awaited} onClick={() => want(Math.min(most + MORE, MOST))}>{awaited ? "Looking…" : "Show older ones"}</button>
       )}
     </Panel>
   );

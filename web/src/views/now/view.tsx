@@ -5,12 +5,13 @@ import type { Condition, Gains, Readiness, ListedRollout, Rollouts, State } from
 import type { Overview } from "../../fabric/overview.ts";
 import { useCurrent } from "../../service/current.ts";
 import { away, now as clock } from "../../service/client.ts";
-import { useLive } from "../../service/live.ts";
+import { useKept, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, seconds, when } from "../../format.ts";
 import type { View } from "../../views.ts";
 import { AlarmsPanel } from "./alarms.tsx";
-import { RANGES, type Range, sinceOf } from "../history/range.ts";
+import { useSince } from "../history/picked.tsx";
+import { RANGES, type Range } from "../history/range.ts";
 import { dry } from "../act/rollout-words.ts";
 import { Advice } from "./advice.tsx";
 import { ConditionPanel } from "./condition.tsx";
@@ -73,8 +74,8 @@ function Now() {
 
 // When rollouts of the last hour set switches, by the gains that are measured of them, and the steps of the newest.
 function useHourOfRollouts(newest: ListedRollout | undefined): string[] {
-  const since = useMemo(() => encodeURIComponent(sinceOf(RANGES[0] as Range, clock())), []);
-  const gains = useLive<Gains>(newest ? looks.gains(since) : null).value?.gains ?? [];
+  const since = useSince(RANGES[0] as Range);
+  const gains = useKept<Gains>(newest ? looks.gains(since) : null).value?.gains ?? [];
   const steps = newest && !dry(newest) ? newest.phases.filter(({ phase }) => phase === "canary" || phase === "rolling_back") : [];
   return [...gains.filter(({ recommendation }) => recommendation !== newest?.recommendation), ...steps].map(({ at }) => at);
 }
