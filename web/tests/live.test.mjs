@@ -41,3 +41,17 @@ test("old figures are told as old while they are shown", async (t) => {
   leave();
   assert.equal(failing.value.size, 0);
 });
+
+test("what nobody looks at is forgotten after a minute, what is lasting is not", async (t) => {
+  const { found, leave } = await asked(t, "/c", ['{"n":1}']);
+  const lasting = documentOf({ path: "/d", lasting: true });
+  lasting.use()();
+  leave();
+  t.mock.timers.tick(59_000);
+  found.use()();
+  t.mock.timers.tick(59_000);
+  assert.equal(documentOf({ path: "/c" }), found);
+  t.mock.timers.tick(1_000);
+  assert.notEqual(documentOf({ path: "/c" }), found);
+  assert.equal(documentOf({ path: "/d" }), lasting);
+});

@@ -9,6 +9,7 @@ export interface Look {
   after?: readonly Kind[]; // events after which it is asked for again
   everyMs?: number; // and so often anyway, lest an event was missed
   spacingMs?: number; // but not more often than this
+  lasting?: boolean; // kept also while nobody looks
 }
 
 // What was asked for last in vain, by path: what is shown of it is older.
@@ -27,6 +28,7 @@ function tell(path: string, problem: Problem | null): void {
 
 const EVERY_MS = 10_000;
 const SPACING_MS = 300;
+const KEPT_MS = 60_000; // once nobody looks any more
 
 class Document<T> {
   readonly value = signal<T | undefined>(undefined);
@@ -37,11 +39,14 @@ class Document<T> {
   private again = false;
   private users = 0;
   private stop: (() => void) | null = null;
+  private over: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly look: Look) {}
 
   use(): () => void {
     this.users += 1;
+    clearTimeout(this.over);
+    known.set(this.look.path, this as Document<unknown>);
     if (this.users === 1) {
       const deaf = listen(({ kind }) => {
         if (this.look.after?.includes(kind)) void this.refresh();
@@ -58,6 +63,7 @@ class Document<T> {
       if (this.users > 0) return;
       this.stop?.();
       tell(this.look.path, null);
+      if (!this.look.lasting) this.over = setTimeout(() => known.delete(this.look.path), KEPT_MS);
     };
   }
 

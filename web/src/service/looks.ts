@@ -29,6 +29,7 @@ export const currentRecommendation: Look = {
   path: "/v1/recommendations/current?candidates=false",
   after: ["recommendation", "decision", "validity", "rollout", "advice"],
   spacingMs: 500,
+  lasting: true, // latest() asks for it
 };
 export const recommendation = (id: string): Look => ({
   path: `/v1/recommendations/${encodeURIComponent(id)}`,

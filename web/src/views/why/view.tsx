@@ -8,8 +8,8 @@ import { QueueTrajectories } from "../../recommendation/trajectories.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
 import { address } from "../../router.ts";
 import { useCurrent } from "../../service/current.ts";
-import type { Recommendation, Rollouts } from "../../service/documents.ts";
-import { type Live, useLive } from "../../service/live.ts";
+import type { Readiness, Recommendation, Rollouts } from "../../service/documents.ts";
+import { type Live, useKept, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { Decision } from "../now/advice.tsx";
 import { asItStands } from "../now/advice-words.ts";
@@ -24,16 +24,20 @@ import { PathsPanel } from "./paths.tsx";
 import { ScorePanel } from "./score.tsx";
 import { TogetherPanel } from "./together.tsx";
 
-function useWanted(id: string | undefined): Live<Recommendation> {
+function useWanted(id: string | undefined): Pick<Live<Recommendation>, "value" | "problem"> & { awaited: boolean } {
+  const readiness = useLive<Readiness>(looks.readiness);
   const current = useCurrent();
   const wanted = id ?? current.value?.id;
-  const asked = useLive<Recommendation>(wanted === undefined ? null : looks.recommendation(wanted));
-  return wanted === undefined ? current : asked;
+  const { value, problem, awaited } = useKept<Recommendation>(wanted === undefined ? null : looks.recommendation(wanted));
+  if (wanted !== undefined) return { value, problem, awaited };
+  const why = readiness.value ? current.problem : readiness.problem;
+  return { value: undefined, problem: why?.status === 404 ? null : why, awaited: !why && readiness.value?.advice !== null };
 }
 
 function Why({ rest: [id] }: { rest: readonly string[] }) {
   const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
-  const { value, problem } = useWanted(id);
+  const { value, problem, awaited } = useWanted(id);
+  if (!value && awaited) return <><h1 class="unseen">Why</h1><p class="quiet waiting" role="status">Reading…</p></>;
   if (!value) return <Absent id={id} problem={problem} />;
   const found = asItStands(value, newest);
   const { incumbent: now, recommendation: better, trajectories } = found;
