@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { halves, layout } from "../src/fabric/layout.ts";
 import { fullness, large, most, oneSwitch, podsOf, zoneOf } from "../src/fabric/overview.ts";
+import { fitted } from "../src/fabric/names.ts";
 import { fabric, key, loadClass, queuesOf, standing, zone } from "../src/fabric/model.ts";
 
 const MARK = { kmin_bytes: 100, kmax_bytes: 400, pmax: 0.1 };
@@ -131,4 +132,12 @@ test("queues told in columns are those of the switches that they name", () => {
   const [deepest, other] = queuesOf(columns);
   assert.deepEqual([deepest.switch, deepest.port, deepest.queue, deepest.depth_p99_bytes, deepest.marked_ratio], ["leaf2", "down2", 3, 90, 0.5]);
   assert.deepEqual([other.switch, other.port, other.queue, other.depth_mean_bytes, other.capacity_bytes_per_s], ["leaf1", "down1", 4, null, null]);
+});
+
+test("names that do not fit lose what all share, and are cut", () => {
+  assert.deepEqual(fitted(["leaf1", "leaf2"], [8, 8]), ["leaf1", "leaf2"]);
+  assert.deepEqual(fitted(["dc1-leaf10.example.net", "dc1-leaf11.example.net"], [8, 30]), ["10", "11"]);
+  assert.deepEqual(fitted(["dc1-leaf11", "dc1-spine21"], [6, 6]), ["leaf11", "spine…"]);
+  assert.deepEqual(fitted(["a-long-name"], [6]), ["a-lon…"]);
+  assert.deepEqual(fitted(["switch", "switch1"], [4, 4]), ["h", "h1"]);
 });

@@ -52,6 +52,18 @@ test("times on an axis are round, within it, and no more than there is room for"
   }
 });
 
+test("times on an axis stay whole where clocks are changed", (t) => {
+  const before = process.env.TZ;
+  t.after(() => (before === undefined ? delete process.env.TZ : (process.env.TZ = before)));
+  process.env.TZ = "Europe/Berlin";
+  for (const from of [new Date(2026, 2, 27, 5), new Date(2026, 9, 23, 5)]) {
+    for (const [days, most, hours] of [[4, 5, 24], [3, 14, 6]]) {
+      const found = timeSplits(from / 1000, from / 1000 + days * 86_400, most).map((at) => new Date(at * 1000));
+      assert.ok(found.length >= days && found.every((at) => at.getHours() % hours === 0 && at.getMinutes() === 0), String(found));
+    }
+  }
+});
+
 test("hours of nothing before the first are not drawn", () => {
   assert.equal(drawnFrom(0, 10, 3600), 0);
   assert.equal(drawnFrom(0, 3000, 3600), 2940);

@@ -1,9 +1,13 @@
 // The map drawn: one path for each kind of line or bar, so that a thousand queues cost a few dozen elements.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { bits, bytes, count, percent } from "../format.ts";
+import { useWidth } from "../parts/width.ts";
 import { Legend } from "./legend.tsx";
+import { fitted } from "./names.ts";
 import { type Gauge, type Layout, halves, layout } from "./layout.ts";
 import { type Fabric, type Port, deepestFirst, loadClass, standing, zone } from "./model.ts";
+
+const CHARACTER = 7; // as wide as one of a name
 
 interface Props {
   fabric: Fabric;
@@ -14,7 +18,7 @@ export function FabricMap({ fabric, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const [chosen, choose] = useState<string | null>(null);
-  const drawn = useMemo(() => (width > 0 ? layout(fabric, width) : null), [fabric, width]);
+  const drawn = useMemo(() => layout(fabric, width), [fabric, width]);
   const gauges = useMemo(() => drawn?.faces.flatMap((face) => face.gauges) ?? [], [drawn]);
   const ordered = useMemo(() => gauges.filter(({ port }) => port.queue).sort((one, other) => deepestFirst(one.port, other.port)), [gauges]);
   const at = chosen === null ? undefined : gauges.find(({ port }) => name(port) === chosen);
@@ -64,6 +68,7 @@ const name = ({ switch: of, port }: Port) => `${of} ${port}`;
 function Still({ drawn, gauges }: { drawn: Layout; gauges: readonly Gauge[] }) {
   return useMemo(() => {
     const cables: Record<string, string[]> = {};
+    const names = fitted(drawn.faces.map(({ of }) => of.name), drawn.faces.map((face) => Math.floor(face.width / CHARACTER)));
     const put = (kind: string, path: string) => (cables[kind] ??= []).push(path);
     for (const cable of drawn.cables) {
       const [near, far] = halves(cable);
@@ -77,7 +82,7 @@ function Still({ drawn, gauges }: { drawn: Layout; gauges: readonly Gauge[] }) {
           <rect key={face.of.name} class="face" x={face.x} y={face.y} width={face.width} height={face.height} rx="4" />
         ))}
         <Gauges drawn={drawn} gauges={gauges} />
-        {drawn.faces.map((face) => <text key={face.of.name} class="switch" {...nameAt(drawn, face)}>{face.of.name}</text>)}
+        {drawn.faces.map((face, place) => <text key={face.of.name} class="switch" {...nameAt(drawn, face)}><title>{face.of.name}</title>{names[place]}</text>)}
         {drawn.hosts.map(({ name: host, x, y }) => (
           <g key={host}>
             <path class="host" d={`M${x - 4} ${y}h8v6h-8z`} />
@@ -178,15 +183,4 @@ export function told(port: Port): string {
         ]
       : ["no packet seen in the window"]),
   ].join(" · ");
-}
-
-function useWidth(box: { current: HTMLElement | null }): number {
-  const [width, measure] = useState(0);
-  useEffect(() => {
-    if (!box.current) return;
-    const watch = new ResizeObserver(([entry]) => measure(Math.floor(entry?.contentRect.width ?? 0)));
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
-  return width;
 }

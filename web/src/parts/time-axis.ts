@@ -9,8 +9,19 @@ const STEPS = [
 
 export function timeSplits(low: number, high: number, most: number): number[] {
   const step = STEPS.find((one) => (high - low) / one <= most) ?? 28 * DAY * Math.ceil((high - low) / most / (28 * DAY));
-  const behind = new Date(low * 1000).getTimezoneOffset() * MINUTE;
   const found: number[] = [];
+  if (step > HOUR) {
+    // By the calendar: days differ in length where clocks are changed.
+    const from = new Date(low * 1000);
+    const [year, month, day] = [from.getFullYear(), from.getMonth(), from.getDate()];
+    const [passed, hours] = [Date.UTC(year, month, day) / 1000 / HOUR, step / HOUR];
+    for (let hour = Math.ceil(passed / hours) * hours; ; hour += hours) {
+      const at = new Date(year, month, day, hour - passed).getTime() / 1000;
+      if (at > high) return found;
+      if (at >= low) found.push(at);
+    }
+  }
+  const behind = new Date(low * 1000).getTimezoneOffset() * MINUTE;
   for (let at = Math.ceil((low - behind) / step) * step + behind; at <= high; at += step) found.push(at);
   return found;
 }

@@ -38,7 +38,7 @@ function Drawn({ days }: { days: readonly AdviceDay[] }) {
         <Chart
           id="shadow-days"
           label={`Mean gain that the advice of each of ${several(days.length, "day")} was worth.`}
-          x={{ name: "day, in UTC", show: (at) => dated(new Date(at * 1000).toISOString().slice(0, 10)), time: true, low: (xs[0] ?? 0) - HALF_DAY_S, high: Math.max((xs.at(-1) ?? 0) + HALF_DAY_S, now() / 1000) }}
+          x={{ name: "time, each point a day in UTC", show: (at) => dated(new Date(at * 1000).toISOString().slice(0, 10)), time: true, low: (xs[0] ?? 0) - HALF_DAY_S, high: Math.max((xs.at(-1) ?? 0) + HALF_DAY_S, now() / 1000) }}
           xs={xs}
           y={{ name: "gain over what ran", show: percent, ...extent(days.map((one) => [one.gain, one.gain_error])) }}
           height={220}
