@@ -44,14 +44,21 @@ export function percent(value: Known): string {
   return `${hundred < 0 ? "−" : ""}${Number(size.toFixed(digits))} %`;
 }
 
+export const signed = (value: number): string => (value > 0 ? `+${percent(value)}` : percent(value));
+
 // Of something that should be 0: what is too little to be told is not told as none.
 export const portion = (value: Known): string => (value && value < 5e-5 ? "under 0.01 %" : percent(value));
+
+const HOUR_S = 3_600;
+const DAY_S = 24 * HOUR_S;
 
 export function seconds(value: Known): string {
   if (value == null) return NONE;
   if (value === 0) return "0 s";
   if (value < 1e-3) return `${Number((value * 1e6).toPrecision(3))} µs`;
   if (value < 1) return `${Number((value * 1e3).toPrecision(3))} ms`;
+  if (value >= 2 * DAY_S) return `${few(value / DAY_S)} days`;
+  if (value >= 2 * HOUR_S) return `${few(value / HOUR_S)} h`;
   return `${value < 1000 ? Number(value.toPrecision(3)) : count(value)} s`;
 }
 

@@ -11,7 +11,7 @@ test("figures have three digits, a unit, and a dash where they are not known", (
   assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0 B", "1.00 KB", "1.50 KB", "123 KB", "1.60 MB"]);
   assert.equal(bits(12.5e9), "100 Gbit/s");
   assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50 %", "1.2 %", "0 %", "−25 %"]);
-  assert.deepEqual([2e-6, 0.0125, 3].map(seconds), ["2 µs", "12.5 ms", "3 s"]);
+  assert.deepEqual([2e-6, 0.0125, 3, 3_600, 9_000, 259_200].map(seconds), ["2 µs", "12.5 ms", "3 s", "3\u202f600 s", "2.5 h", "3 days"]);
   assert.deepEqual([-3, 0.2, 297, 86_400].map(countdown), ["0:00:00", "0:00:01", "0:04:57", "24:00:00"]);
   assert.deepEqual(["a port is off", "is LLDP on?", "so it is."].map(closed), ["a port is off.", "is LLDP on?", "so it is."]);
   assert.deepEqual([several(1, "switch", "switches"), several(2, "switch", "switches")], ["1 switch", "2 switches"]);

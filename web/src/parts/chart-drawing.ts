@@ -8,7 +8,6 @@ interface Drawn {
   stop: () => void;
 }
 
-const NEAR_PIXELS = 40;
 const FONT = '12px "Plex", system-ui, sans-serif';
 
 export function draw(
@@ -20,7 +19,6 @@ export function draw(
   const style = getComputedStyle(box);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const ink = (name: Ink) => colour(`ink-${name}`);
-  const scattered = props.series.every(({ mark, line }) => mark && !line);
   const axis = (one: Axis, side: 2 | 3): uPlot.Axis => ({
     side,
     stroke: colour("quiet"),
@@ -42,7 +40,7 @@ export function draw(
     padding: [12, props.x.time ? 34 : 18, 0, 0], // half of the last label, lest it is clipped
     scales: { x: { time: false, ...scale(props.x) }, y: scale(props.y) },
     axes: [axis(props.x, 2), axis(props.y, 3)],
-    cursor: { drag: { x: false, y: false }, y: false, x: !scattered, points: { show: false } },
+    cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
     series: [{}, ...props.series.map((one) => series(one, ink(one.ink)))],
     hooks: {
       drawSeries: [(chart, index) => marks(chart, props.series[index - 1], index, ink, colour("card"))],
@@ -50,12 +48,11 @@ export function draw(
       draw: [(chart) => highlight(chart, colour("text"))],
       setCursor: [
         (chart) => {
-          const { left = -1, top = -1, event } = chart.cursor;
+          const { left = -1, event } = chart.cursor;
           if (!event) return; // moved by a key: whoever moved it knows where to
-          const found = left < 0 ? null : nearest(chart, left, top, scattered);
+          const found = left < 0 ? null : nearest(chart, left);
           meant.set(chart, found);
           look(found);
-          if (scattered) chart.redraw(false);
         },
       ],
     },
@@ -108,10 +105,8 @@ function series({ mark, line, dashed }: Series, stroke: string): uPlot.Series {
 
 const OUTLINES: Record<Mark, (pen: CanvasRenderingContext2D, x: number, y: number, r: number) => void> = {
   circle: (pen, x, y, r) => pen.arc(x, y, r, 0, 2 * Math.PI),
-  ring: (pen, x, y, r) => pen.arc(x, y, r, 0, 2 * Math.PI),
   square: (pen, x, y, r) => pen.rect(x - r, y - r, 2 * r, 2 * r),
   diamond: (pen, x, y, r) => polygon(pen, [[x, y - 1.3 * r], [x + 1.3 * r, y], [x, y + 1.3 * r], [x - 1.3 * r, y]]),
-  triangle: (pen, x, y, r) => polygon(pen, [[x, y - 1.2 * r], [x + 1.15 * r, y + r], [x - 1.15 * r, y + r]]),
 };
 
 function polygon(pen: CanvasRenderingContext2D, corners: [number, number][]): void {
@@ -140,11 +135,6 @@ function marks(chart: uPlot, one: Series | undefined, index: number, ink: (name:
     }
     pen.beginPath();
     OUTLINES[one.mark ?? "circle"](pen, chart.valToPos(xs[place] ?? 0, "x", true), chart.valToPos(value, "y", true), r);
-    if (one.mark === "ring") {
-      pen.lineWidth = 2 * devicePixelRatio;
-      pen.stroke();
-      return;
-    }
     if ((one.size ?? 7) > 8) { // an edge in the ground's colour parts it from what lies beneath
       pen.save();
       pen.strokeStyle = ground;
@@ -203,18 +193,16 @@ export function point(chart: uPlot, found: Point | null): void {
   chart.redraw(false);
 }
 
-// Of lines the values at that x, of scattered points the one nearest to the pointer.
-function nearest(chart: uPlot, left: number, top: number, scattered: boolean): Point | null {
+// The values nearest to that x.
+function nearest(chart: uPlot, left: number): Point | null {
   const xs = chart.data[0];
   let best: Point | null = null;
-  let least = scattered ? NEAR_PIXELS : Infinity;
+  let least = Infinity;
   for (let series = 0; series + 1 < chart.data.length; series += 1) {
     (chart.data[series + 1] ?? []).forEach((value, index) => {
       if (value == null) return;
-      const across = chart.valToPos(xs[index] ?? 0, "x") - left;
-      const up = scattered ? chart.valToPos(value, "y") - top : 0;
-      const distance = Math.hypot(across, up);
-      if (distance < least || (distance === least && scattered)) {
+      const distance = Math.abs(chart.valToPos(xs[index] ?? 0, "x") - left);
+      if (distance < least) {
         least = distance;
         best = { index, series };
       }

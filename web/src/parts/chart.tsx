@@ -17,7 +17,7 @@ export interface Axis {
 }
 
 export type Ink = "new" | "old" | "quiet" | "third" | "fourth" | "bad";
-export type Mark = "circle" | "diamond" | "square" | "triangle" | "ring";
+export type Mark = "circle" | "diamond" | "square";
 
 export interface Series {
   name: string;
@@ -40,7 +40,6 @@ export interface ChartProps {
   height?: number;
   // What is said of a point; without it x and every series' value there.
   tell?: (index: number, series: number) => string;
-  onPick?: (index: number) => void; // Enter, or a click
   table?: boolean; // false where the view has a table of its own
   marks?: readonly Marked[]; // moments to be seen in every chart of the same time, such as rollouts
 }
@@ -54,7 +53,7 @@ export interface Marked {
 const HEIGHT = 280;
 
 export function Chart(props: ChartProps) {
-  const { id, label, x, xs, y, series, height = HEIGHT, onPick, table = true } = props;
+  const { id, label, x, xs, y, series, height = HEIGHT, table = true } = props;
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
   const latest = useRef(props);
@@ -90,7 +89,6 @@ export function Chart(props: ChartProps) {
   const key = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -xs.length, End: xs.length }[event.key];
     if (by !== undefined) step(by);
-    else if (event.key === "Enter" && at && onPick) onPick(at.index);
     else if (event.key === "Escape") {
       chart.current?.setCursor({ left: -10, top: -10 }, false);
       look(null);
@@ -110,7 +108,6 @@ export function Chart(props: ChartProps) {
         aria-label={`${label}${inside.length ? ` Marked: ${inside.map((one) => `${one.name} at ${x.show(one.at)}`).join(", ")}.` : ""} Arrow keys move along it.`}
         tabIndex={0}
         onKeyDown={key}
-        onClick={() => at && onPick?.(at.index)}
       />
       <p class="axes quiet">
         <span>↑ {y.name}</span>
@@ -179,18 +176,15 @@ function Values({ label, x, xs, y, series }: ChartProps) {
 
 const SHAPES: Record<Mark, string> = {
   circle: "M14 2.5a3.5 3.5 0 1 0 .01 0z",
-  ring: "M14 2a4 4 0 1 0 .01 0z",
   diamond: "M14 1l5 5-5 5-5-5z",
   square: "M10 2h8v8h-8z",
-  triangle: "M14 1.5l5 9H9z",
 };
 
 function Swatch({ ink, dashed, mark, line }: Series) {
-  const hollow = mark === "ring";
   return (
     <svg class={`swatch ink-${ink}`} width="28" height="12" viewBox="0 0 28 12" aria-hidden="true">
       {(!mark || line) && <path d="M1 6H27" stroke="currentColor" stroke-width="2.5" stroke-dasharray={dashed ? "6 4" : undefined} />}
-      {mark && <path d={SHAPES[mark]} fill={hollow ? "none" : "currentColor"} stroke="currentColor" stroke-width={hollow ? 2 : 0} />}
+      {mark && <path d={SHAPES[mark]} fill="currentColor" />}
     </svg>
   );
 }

@@ -20,6 +20,6 @@ export function useHindrance(): string | null {
   const scopes = useLive<Readiness>(looks.readiness).value?.scopes;
   if (silent.value) return "The service does not answer.";
   if (asksForToken.value) return "Sign in first.";
-  if (scopes && !scopes.includes("operate")) return "Your token may look, and not act: it lacks the scope operate.";
+  if (scopes && !scopes.includes("operate")) return "This token is read-only: it lacks the scope operate.";
   return null;
 }

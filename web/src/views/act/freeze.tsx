@@ -11,7 +11,7 @@ import { frozenBy } from "./rollout-words.ts";
 
 const FREEZING = {
   title: "Freeze switches?",
-  text: "No switch is set and no rollout begins until somebody thaws them, also after a restart. Undoing goes on.",
+  text: "No switch is set and no rollout begins until somebody thaws them, also after a restart. Rollbacks continue.",
   yes: "Freeze",
 };
 const THAWING = { title: "Thaw switches?", text: "Switches may be set again, and a rollout under way goes on.", yes: "Thaw" };
@@ -35,7 +35,7 @@ export function FreezePanel() {
         {freeze.unknown
           ? `${freeze.unknown.charAt(0).toUpperCase()}${freeze.unknown.slice(1)}.`
           : freeze.frozen
-          ? `${frozenBy(freeze)}. No switch is set and no rollout begins; undoing goes on.`
+          ? `${frozenBy(freeze)}. No switch is set and no rollout begins. Rollbacks continue.`
           : "A freeze stops every rollout where it stands and lets none begin, until somebody thaws them."}
       </p>
       <div class="row">

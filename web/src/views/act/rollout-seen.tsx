@@ -1,7 +1,7 @@
 // What telemetry sees of the switches set so far, beside what was before and what was predicted.
-import { useEffect, useState } from "preact/hooks";
 import { Table } from "../../parts/table.tsx";
 import { now } from "../../service/client.ts";
+import { second } from "../../service/fresh.ts";
 import type { Figure, FiguresSeen, ListedRollout } from "../../service/documents.ts";
 import { bits, bytes, few, percent, seconds } from "../../format.ts";
 
@@ -44,11 +44,7 @@ export function Seen({ of: { before, predicted, seen, phases, ...rollout } }: { 
 }
 
 function TimeLeft({ of: { phase, soak_from: from, soak_s: whole } }: { of: Pick<ListedRollout, "phase" | "soak_from" | "soak_s"> }) {
-  const [, tick] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => tick((before) => before + 1), 1_000);
-    return () => clearInterval(timer);
-  }, []);
+  void second.value; // drawn anew each second
   if (phase !== "soak" || !from) return null;
   const left = Math.ceil(whole - (now() - Date.parse(from)) / 1000);
   return (

@@ -8,12 +8,10 @@ import { now } from "../../service/client.ts";
 import type { Residual, Residuals } from "../../service/documents.ts";
 import { useKept } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { bytes, count, moment, percent, several } from "../../format.ts";
+import { bytes, count, moment, percent, several, signed } from "../../format.ts";
 import { drawnFrom } from "./range.ts";
 import { useMarks } from "./marks.ts";
 import { Past, useRange } from "./picked.tsx";
-
-const signed = (value: number) => (value > 0 ? `+${percent(value)}` : percent(value));
 
 export function ResidualPanel() {
   const { since, picker } = useRange("day", ["day", "week", "quarter"]);

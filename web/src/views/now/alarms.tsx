@@ -54,7 +54,7 @@ function note(found: Alarms): string {
     ...(quiet ? [`${count(quiet)} silenced`] : []),
     ...(causes && causes < found.open_critical + found.open_warning ? [`${several(causes, "cause")} to look for`] : []),
     ...(total > alarms.length ? [`the worst ${count(alarms.length)} shown`] : []),
-    ...(left ? [`${count(left)} more without room`] : []),
+    ...(left ? [`${count(left)} more over a threshold, not kept`] : []),
   ].join(", ");
 }
 

@@ -1,6 +1,6 @@
 // Flows by class, and the share of bytes that each class carries.
 import type { State } from "../../service/documents.ts";
-import { CLASSES, count, few, percent } from "../../format.ts";
+import { CLASSES, few, percent, several } from "../../format.ts";
 
 export function Flows({ state }: { state: State }) {
   const total = Object.values(state.bytes).reduce((sum, value) => sum + value, 0) || 1;
@@ -16,7 +16,7 @@ export function Flows({ state }: { state: State }) {
         {names.map((name) => (
           <tr key={name}>
             <th scope="row">{CLASSES[name]}</th>
-            <td>{count(state.flows[name])} flows</td>
+            <td>{several(state.flows[name], "flow")}</td>
             <td>
               <Bar share={state.bytes[name] / total} />
               <span>{percent(state.bytes[name] / total)} of bytes</span>

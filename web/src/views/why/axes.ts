@@ -1,6 +1,6 @@
 // What candidates can be drawn by. Those dropped early ran a shorter window than the leaders; only the raw terms of the
 // score compare across all of them, other figures only among those that ran all of it.
-import { bytes, gain, gbps, percent, ratio, sameWatermark, score } from "../../format.ts";
+import { bytes, gain, gbps, ratio, sameWatermark, score, signed } from "../../format.ts";
 import type { Candidate, Figure, Prediction, Recommendation } from "../../service/documents.ts";
 import { type Shares, persistentShare, shares } from "./frontier.ts";
 
@@ -110,5 +110,3 @@ export function upAxes(round: Recommendation): CandidateAxis[] {
     .filter((axis, place) => all.findIndex(({ name }) => name === axis.name) === place)
     .filter((axis) => round.candidates.some((one) => axis.of(one) !== null));
 }
-
-export const signed = (value: number): string => (value > 0 ? `+${percent(value)}` : percent(value));

@@ -3,7 +3,7 @@ import { Refusal, Sentence } from "../../parts/sentence.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { bits, bytes, gbps, percent, rate } from "../../format.ts";
+import { bits, bytes, gbps, percent, rate, signed } from "../../format.ts";
 import { change } from "../../recommendation/figures.ts";
 import type { Figure, Outcome, Recommendation } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
@@ -100,7 +100,7 @@ function InStep({ of: { measured, incumbent } }: { of: Recommendation }) {
   if (residual === null || queue === null) return null;
   return (
     <p class="quiet">
-      When it was worked out, the twin put the mean queue of what ran at {bytes(measured.predicted_queue_mean_bytes ?? incumbent.queue_mean_bytes)}; telemetry had measured {bytes(queue)} ({residual > 0 ? "+" : ""}{percent(residual)}).
+      When it was worked out, the twin put the mean queue of what ran at {bytes(measured.predicted_queue_mean_bytes ?? incumbent.queue_mean_bytes)}; telemetry had measured {bytes(queue)} ({signed(residual)}).
     </p>
   );
 }
