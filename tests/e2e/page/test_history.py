@@ -58,7 +58,7 @@ def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
 
 
 def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:
-    # The page begins with twelve and asks for fifty more; so that three are more than a page, it gets one and one more.
+    # The page begins with twelve and asks for fifty more: it gets one, and one more.
     page.route("**/v1/recommendations?*limit=*", _fewer)
     page.goto(f"{served.url}/#/history")
     rows = page.locator("#history tbody tr")

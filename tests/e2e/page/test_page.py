@@ -118,3 +118,15 @@ def test_the_map_is_read_by_keyboard_and_as_a_table(browser: Browser, measured: 
     assert {name.split()[0] for name in names} <= set(rows.all_inner_texts())
     page.close()
     assert complaints == []
+
+
+def test_old_figures_are_told_as_old(browser: Browser, measured: Served) -> None:
+    page = new_page(browser)
+    page.goto(measured.url)
+    expect(page.get_by_role("heading", name="Flows by class")).to_be_visible(timeout=PATIENCE_MS)
+    page.route("**/v1/state?*", lambda route: route.fulfill(body="<html>"))
+    old = page.get_by_role("alert")
+    expect(old).to_contain_text(re.compile("Not up to date since .*: The answer cannot be read"))
+    page.unroute_all()
+    expect(old).to_have_count(0)
+    page.close()

@@ -1,6 +1,6 @@
 // Asks for a bearer token where the service wants one.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { keepToken, tokenRefused, forgetToken } from "../service/client.ts";
+import { forgetToken, keepToken, tokenRefused } from "../service/client.ts";
 import { refreshAll } from "../service/live.ts";
 
 export function SignIn() {
