@@ -99,7 +99,7 @@ class Document<T> {
       if (!(error instanceof Problem)) throw error;
       this.tag.etag = null; // of what could not be read
       this.problem.value = error;
-      if (error.status === 0 || (error.status >= 500 && error.document === null)) away.value = error.message;
+      if (error.status === 0) away.value = error.message;
       if (none(error)) this.forget();
       if (none(error) || error.status === 401) tell(this.look.path, null);
       else if (error.status !== 0 && this.users > 0) tell(this.look.path, error);
