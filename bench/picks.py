@@ -36,6 +36,12 @@ def runs(name: str, by: str, seed: int) -> tuple[Prediction, ...]:
     return tuple(engine(by).predict(scenario(name), watermarks, seed=seed))
 
 
+@cache
+def run(name: str, by: str, seed: int, row: int) -> Prediction:
+    [found] = engine(by).predict(scenario(name), [truth(name)[row].watermark], seed=seed)
+    return found
+
+
 def now_row(name: str) -> int:
     """The row of the vendor default, which gains are over."""
     return [one.watermark for one in truth(name)].index(INCUMBENT)
@@ -80,10 +86,16 @@ def confirmed(name: str, policy: Policy, seed: int = 1) -> list[Gain]:
     first, *others = engine_seeds(seed, settings.seeds)
     found = gains(name, runs(name, "replay", first), policy)
     leaders = sorted(range(len(found)), key=lambda row: -found[row].value)[: settings.leaders]
-    everyone = [runs(name, "replay", seed) for seed in (first, *others)]
-    mean = [averaged(list(one)) for one in zip(*everyone, strict=True)]
-    again = gains(name, mean, policy)
-    return [again[row] if row in leaders else one for row, one in enumerate(found)]
+    now = now_row(name)
+    mean = {
+        row: averaged(
+            [runs(name, "replay", first)[row], *(run(name, "replay", seed, row) for seed in others)]
+        )
+        for row in {*leaders, now}
+    }
+    share = persistent_bytes_share(scenario(name), mean[now].goodput_bytes_per_s)
+    again = {row: gain_over(mean[now], mean[row], policy, share) for row in leaders}
+    return [again.get(row, one) for row, one in enumerate(found)]
 
 
 def picked(name: str, policy: Policy, seed: int = 1) -> int:

@@ -135,6 +135,14 @@ def test_a_folder_is_seen_in_one_look() -> None:
     assert not long
 
 
+def test_scripts_test_all_finds_the_kernels_own_tests() -> None:
+    """It looks for them in one folder: the others' imports take longer than the tests."""
+    marked = re.compile(r"mark\.kernels\b")
+    own = ROOT / "tests" / "unit" / "twin"
+    found = [path for path in (ROOT / "tests").rglob("*.py") if marked.search(path.read_text("utf-8"))]
+    assert {path for path in found if not path.is_relative_to(own)} <= {Path(__file__)}
+
+
 def test_metrics_are_declared_in_two_modules() -> None:
     declaration = re.compile(r"\b(?:counter|gauge|histogram|Counter|Gauge|Histogram|Info)\(\s*f?\"")
     found = {

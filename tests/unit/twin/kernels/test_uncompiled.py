@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def figures(predictions: list[Prediction]) -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def predicted(name: str, *, pfc: bool, byte_counter: bool) -> list[dict[str, Any]]:
     scenario = crowded(pfc=pfc, byte_counter=byte_counter)
     return figures(engine(name).predict(scenario, WATERMARKS, seed=1))
