@@ -115,7 +115,7 @@ def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
             first,
             f"No second opinion: within {settings.second_packet_hops:g} packet-hops a run, "
             f"{settings.second_engine} would see only {duration_text(window_s)} of this fabric, "
-            f"less than {duration_text(LEAST_WINDOW_S)}; raise second_packet_hops for one.",
+            f"less than {duration_text(LEAST_WINDOW_S)}; raise search.second_opinion_packet_hops for one.",
         )
     review = _Review(so_far, first, window_s)
     try:
