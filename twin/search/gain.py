@@ -34,7 +34,8 @@ MOMENTS_TELL = 4  # with as many moments of traffic their spread is the error
 SEEDS_COUNTED = 16  # engine seeds that enter an error; further ones only move the mean
 PARTS = ("bulk", "delay", "harm")
 _ENGINE = BLOCKS + SEEDS_COUNTED
-_N_DEVIATIONS = _ENGINE + 1
+_FEW_MICE = _ENGINE + 1
+_N_DEVIATIONS = _FEW_MICE + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +130,9 @@ class Gain:
     """A gain and what it is made of; NaN where a run failed.
 
     ``bulk``, ``delay`` and ``harm`` sum to ``value``. ``deviations`` are independent contributions to the
-    error: of the window's blocks (jackknife), of engine seeds, and of two engines; their root sum of squares
-    is the ``noise``, that of the difference of two gains' deviations the noise of their difference. All NaN
-    where nothing is known about it.
+    error: of the window's blocks (jackknife), of engine seeds, of two engines, and of few mice; their root
+    sum of squares is the ``noise``, that of the difference of two gains' deviations the noise of their
+    difference. All NaN where nothing is known about it.
     """
 
     bulk: float
@@ -198,9 +199,26 @@ def gain_over(now: Prediction, new: Prediction, policy: Policy, persistent_share
     if seeds.size > 1:
         scale = math.sqrt(seeds.size * (seeds.size - 1))
         deviations[BLOCKS : BLOCKS + seeds.size] = (seeds - seeds.mean()) / scale
+    deviations[_FEW_MICE] = _few_mice(now, new, policy)
     if blocks.size < 2 and seeds.size < 2 and new.watermark != now.watermark:
         deviations[:] = math.nan
     return Gain(*parts, deviations)
+
+
+def _few_mice(now: Prediction, new: Prediction, policy: Policy) -> float:
+    """The error of mice that wait longer and do not show it, as few of them decide the p99.
+
+    Of seven hundred mice seven do: whether as many met queues that are deeper now is chance, and neither
+    blocks of the window nor seeds show it. The probe is sent at all times: by how much more it slows down
+    than mice do counts as one standard deviation ÷ √(mice beyond the p99).
+    """
+    before, after, mice = now.gain_figures, new.gain_figures, new.slowdown.get("mice")
+    waited = before.mice_p99_slowdown, after.mice_p99_slowdown
+    probe = before.probe_p99_slowdown, after.probe_p99_slowdown
+    if mice is None or None in (*waited, *probe):
+        return 0.0
+    hidden = max(_log_ratio(*probe) - max(_log_ratio(*waited), 0.0), 0.0)
+    return policy.delay * (1.0 - policy.probe) * hidden / math.sqrt(max(0.01 * mice.n, 1.0))
 
 
 def gains_over_first(scenario: Scenario, predictions: Sequence[Prediction], policy: Policy) -> list[Gain]:
@@ -233,8 +251,8 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
     """One candidate's gain over the first moments of traffic of ``n_moments``, each by its weight.
 
     The error is the spread between moments, which holds what changes from one to the next, widened so that
-    two errors hold 95 % as Student's t does; that of fewer than ``MOMENTS_TELL`` would say little, so their
-    own errors are joined, as of independent traffic.
+    two errors hold 95 % as Student's t does, and what few mice leave open; that of fewer than
+    ``MOMENTS_TELL`` would say little, so their own errors are joined, as of independent traffic.
     """
     if n_moments == 1:
         return gains[0]
@@ -246,6 +264,9 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
         scale = math.sqrt(len(gains) / (len(gains) - 1)) * _students(len(gains))
         own = [share * scale * (one.value - sum(parts)) for share, one in zip(shares, gains, strict=True)]
         deviations[: len(gains), 0] = own
+        # What few mice hide is hidden in every moment alike: the spread does not show it.
+        few = [share * one.deviations[_FEW_MICE] for share, one in zip(shares, gains, strict=True)]
+        deviations[: len(gains), _FEW_MICE] = np.nan_to_num(few)
     else:
         for row, share, one in zip(deviations, shares, gains, strict=False):
             row[:] = share * one.deviations

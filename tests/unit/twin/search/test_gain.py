@@ -23,6 +23,7 @@ from twin.search.gain import (
     Policy,
     gain_over,
     joined,
+    joined_over_moments,
     persistent_bytes_share,
     policy_named,
     policy_text,
@@ -157,6 +158,29 @@ class TestItsError:
         now, new = (replace(one, without_block=()) for one in (run(), run(Watermark(1, 2, 0.5))))
         assert math.isnan(gain_over(now, new, Policy(), 0.0).error)
         assert gain_over(now, now, Policy(), 0.0).error == 0.0
+
+    @pytest.mark.parametrize(("n_mice", "beyond"), [(9_900, 99), (400, 4), (30, 1)])
+    def test_holds_waits_that_few_mice_do_not_show(self, n_mice: int, beyond: int) -> None:
+        high = Watermark(800_000, 3_200_000, 0.1)
+        policy = Policy(0.5, 0.5, probe=0.2)
+
+        def noise(**changes: float) -> float:
+            new = run(high, **changes)
+            mice = replace(new.slowdown["mice"], n=n_mice)
+            return gain_over(run(), replace(new, slowdown=new.slowdown | {"mice": mice}), policy, 0.0).noise
+
+        expected = 0.5 * 0.8 * math.log(2) / math.sqrt(beyond)
+        assert noise(probe_p99_slowdown=40.0) == pytest.approx(expected)
+        assert noise(probe_p99_slowdown=40.0, mice_p99_slowdown=5.0) == pytest.approx(expected)
+        assert noise(probe_p99_slowdown=40.0, mice_p99_slowdown=20.0) == 0.0  # they show it
+        assert noise(probe_p99_slowdown=10.0) == 0.0  # nothing waits longer
+        assert noise(probe_p99_slowdown=math.nan) == 0.0
+
+    def test_of_many_moments_holds_what_few_mice_hide_in_each(self) -> None:
+        high = run(Watermark(800_000, 3_200_000, 0.1), probe_p99_slowdown=40.0)
+        one = gain_over(run(), high, Policy(), 0.0)
+        several = joined_over_moments([one] * 4, [1.0] * 4, 4)
+        assert several.noise == pytest.approx(one.noise / 2) == pytest.approx(0.25 * math.log(2) / 2)
 
     def test_of_traffic_that_came_again_is_that_of_one_time(self) -> None:
         one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.04]))
