@@ -77,7 +77,10 @@ async def test_a_round_begins_as_soon_as_traffic_changes() -> None:
         await here.post_reports(traffic())
         assert (await here.client.post("/v1/tune")).status_code == 200
         waiting = asyncio.ensure_future(heard(here, lambda kind, data: data.get("stage") == "regime"))
-        await here.post_reports([one | {"sampling_rate": 1 / 640} for one in traffic(first=900)])
+        more = [[one | {"sampling_rate": 1 / 640} for one in traffic(first=first)] for first in (900, 1_800)]
+        await here.post_reports(more[0])
+        await until(lambda: here.service.tuning.moments._unlike > 0 or waiting.done())
+        await here.post_reports(more[1])
         assert "before" in (await waiting)["detail"]
         await until(lambda: len(here.service.store) == 2)
 
