@@ -20,7 +20,7 @@ from bench.figure import Figure
 from twin.engine import engine
 from twin.prediction import Prediction, averaged
 from twin.search.disagreement import few, of_both
-from twin.search.gain import POLICIES, Gain, Policy, gain_over, persistent_bytes_share
+from twin.search.gain import POLICIES, Gain, Policy, gain_over, gains_over_first, persistent_bytes_share
 from twin.search.problem import SearchSettings
 from twin.search.round import engine_seeds
 from twin.search.score import WEIGHT_PRESETS, score
@@ -86,15 +86,12 @@ def confirmed(name: str, policy: Policy, seed: int = 1) -> list[Gain]:
     first, *others = engine_seeds(seed, settings.seeds)
     found = gains(name, runs(name, "replay", first), policy)
     leaders = sorted(range(len(found)), key=lambda row: -found[row].value)[: settings.leaders]
-    now = now_row(name)
-    mean = {
-        row: averaged(
-            [runs(name, "replay", first)[row], *(run(name, "replay", seed, row) for seed in others)]
-        )
-        for row in {*leaders, now}
-    }
-    share = persistent_bytes_share(scenario(name), mean[now].goodput_bytes_per_s)
-    again = {row: gain_over(mean[now], mean[row], policy, share) for row in leaders}
+    rows = [now_row(name), *leaders]
+    mean = [
+        averaged([runs(name, "replay", first)[row], *(run(name, "replay", seed, row) for seed in others)])
+        for row in rows
+    ]
+    again = dict(zip(rows, gains_over_first(scenario(name), mean, policy), strict=True))
     return [again.get(row, one) for row, one in enumerate(found)]
 
 

@@ -19,6 +19,7 @@ from service.documents.base import Document, Figure, PortName, SwitchName, Time,
 from service.documents.neighbours import NeighboursDocument
 from service.neighbours.cabling import Cabled
 from telemetry.counters.window import PortRates
+from telemetry.decode.body import Decoded
 from telemetry.report import ReportProblem
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
 from telemetry.topology import Topology
@@ -127,6 +128,12 @@ class IngestDocument(Document):
             errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in first],
             error_count=len(malformed) + len(refused),
         )
+
+    @classmethod
+    def of_decoded(cls, decoded: Decoded, *, listed: int) -> Self:
+        """As decoding found the reports, whatever becomes of them in the window."""
+        accepted, errors = len(decoded.batch) + decoded.aside, decoded.errors
+        return cls.of(accepted, len(errors), malformed=errors, listed=listed)
 
 
 class QueueDocument(Document):

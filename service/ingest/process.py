@@ -94,12 +94,7 @@ class IngestProcess:
             await self.forwarder.offer(decoded.batch, wait=body is None, beyond=decoded.accepted_before)
         self.metrics.decoded.inc(len(decoded.batch) + decoded.aside)
         self.metrics.malformed.inc(len(decoded.errors))
-        return IngestDocument.of(
-            len(decoded.batch) + decoded.aside,
-            len(decoded.errors),
-            malformed=decoded.errors,
-            listed=self._settings.server.max_errors_listed,
-        )
+        return IngestDocument.of_decoded(decoded, listed=self._settings.server.max_errors_listed)
 
     def unready(self) -> list[str]:
         """Why reports cannot be forwarded now, in sentences; empty where they can."""

@@ -110,12 +110,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         if not decoded.accepted_before:
             return answer
         # What the window refused may have come with other bodies: only its totals count it.
-        return IngestDocument.of(
-            len(decoded.batch) + decoded.aside,
-            len(decoded.errors),
-            malformed=decoded.errors,
-            listed=self._limits.max_errors_listed,
-        )
+        return IngestDocument.of_decoded(decoded, listed=self._limits.max_errors_listed)
 
     async def state(self) -> NetworkState:
         """The current state; raises ``WindowError`` while the window is empty.

@@ -20,7 +20,7 @@ GONE = np.iinfo(np.int32).min
 _FIRST_SIZE = 1024
 _EMPTY = np.uint64(0)
 _GROWTH, _LARGE = 4, 1 << 20  # below that many slots memory is cheaper than rehashing
-_STEP_SHIFT, _ODD = np.uint64(32), np.uint64(1)
+_STEP_SHIFT, _ONE = np.uint64(32), np.uint64(1)
 _OWN = np.uint64(secrets.randbits(64))  # decides where things lie, never what is found
 
 
@@ -28,10 +28,9 @@ class FingerprintTable:
     """A set of fingerprints, or with ``numbers`` a map from each to a number; open addressing.
 
     16 to 32 bytes per fingerprint, half as much again with numbers; ``expected`` many fit without rehashing.
-    Of a fingerprint, mixed with a number of this process's own, the low bits are the slot and the high bits
-    the step to the next: no cluster builds up, and no sender can choose flows that meet in one. 0 marks an
-    empty slot; a fingerprint of 0 is stored as 1. Two keys with the same fingerprint (one pair in 2**64) are
-    taken for one.
+    They are stored mixed with a number of this process's own: the low bits are the slot, the high bits the
+    step to the next, so no cluster builds up, and no sender can choose flows that meet in one. 0 marks an
+    empty slot. Two keys with the same fingerprint (one pair in 2**64) are taken for one.
     """
 
     def __init__(self, expected: int = 0, *, numbers: bool = False) -> None:
@@ -55,26 +54,25 @@ class FingerprintTable:
     def add(self, fingerprints: NDArray[np.uint64], numbers: NDArray[np.int32] | None = None) -> None:
         """Adds fingerprints that are distinct and not in the table yet."""
         self._make_room(len(fingerprints))
-        slot = self._put(np.maximum(fingerprints, np.uint64(1)))
+        slot = self._put(_stored(fingerprints))
         self._count += len(fingerprints)
         if numbers is not None:
             self._numbers[slot] = numbers
 
     def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The slot of each, ``ABSENT`` where it has none."""
-        wanted = np.maximum(fingerprints, np.uint64(1))
+        wanted = _stored(fingerprints)
         found = np.full(len(wanted), ABSENT, np.int64)
         mask = np.uint64(len(self._slots) - 1)
         open_rows = np.arange(len(wanted))
-        hashed = mixed(wanted ^ _OWN)
-        slot = hashed & mask
+        slot = wanted & mask
         while len(open_rows):
             held = self._slots[slot]
             same = held == wanted[open_rows]
             found[open_rows[same]] = slot[same]
             walk_on = ~same & (held != _EMPTY)
             open_rows = open_rows[walk_on]
-            slot = (slot[walk_on] + _step(hashed[open_rows])) & mask
+            slot = (slot[walk_on] + _step(wanted[open_rows])) & mask
         return found
 
     def _make_room(self, count: int) -> None:
@@ -92,13 +90,12 @@ class FingerprintTable:
             numbers[slot] = self._numbers[before]
             self._numbers = numbers
 
-    def _put(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Writes fingerprints (none of them 0) into free slots; returns these."""
+    def _put(self, stored: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Writes fingerprints, as they are ``_stored``, into free slots; returns these."""
         mask = np.uint64(len(self._slots) - 1)
-        found = np.empty(len(fingerprints), np.int64)
-        rows, left = np.arange(len(fingerprints)), fingerprints
-        hashed = mixed(fingerprints ^ _OWN)
-        slot = hashed & mask
+        found = np.empty(len(stored), np.int64)
+        rows, left = np.arange(len(stored)), stored
+        slot = left & mask
         while len(left):
             free = self._slots[slot] == _EMPTY
             # Of several that claim one free slot the last write wins; the others see that and walk on.
@@ -106,7 +103,7 @@ class FingerprintTable:
             home = self._slots[slot] == left
             found[rows[home]] = slot[home]
             rows, left = rows[~home], left[~home]
-            slot = (slot[~home] + _step(hashed[rows])) & mask
+            slot = (slot[~home] + _step(left)) & mask
         return found
 
 
@@ -115,9 +112,14 @@ def _size_for(count: int) -> int:
     return max(_FIRST_SIZE, 1 << (2 * count - 1).bit_length()) if count else _FIRST_SIZE
 
 
-def _step(hashed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _stored(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """What stands for them in a table, which is never 0; 0 is taken for 1."""
+    return np.maximum(mixed(np.maximum(fingerprints, _ONE) ^ _OWN), _ONE)
+
+
+def _step(stored: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Odd, so that a walk reaches every slot."""
-    return hashed >> _STEP_SHIFT | _ODD
+    return stored >> _STEP_SHIFT | _ONE
 
 
 Key = TypeVar("Key", bound=Hashable)

@@ -154,7 +154,6 @@ def score(
         normalised["queue"] = _normalised(mice, feasible, relative=LEAST_SPREAD["mice"])
 
     normalised["loss"] = _loss(loss, pause, feasible, pfc)
-
     total = weights.throughput * normalised["throughput"]
     total = total - weights.queue * normalised["queue"] - weights.loss * normalised["loss"]
     total = np.where(feasible, total, -np.inf)
