@@ -10,7 +10,6 @@ switches not in ``awaited`` (None: all are) are left out too.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -164,7 +163,7 @@ def _rank(watched: _Watched) -> tuple[Level, bool]:
 
 
 class AlarmBoard:
-    """The active alarms, and the last ``keep`` that ended.
+    """The active alarms.
 
     A subject that is no longer measured is kept for ``forget_s``. At most ``most`` subjects are watched. When
     full, a critical finding replaces the mildest subject without an alarm, then the mildest warning; one on a
@@ -172,14 +171,11 @@ class AlarmBoard:
     Of simultaneous findings the worst come first; those left out are counted in ``left_off``.
     """
 
-    def __init__(
-        self, rules: Mapping[str, Rule], *, forget_s: float, keep: int = 100, most: int = MOST_WATCHED
-    ) -> None:
+    def __init__(self, rules: Mapping[str, Rule], *, forget_s: float, most: int = MOST_WATCHED) -> None:
         self._rules = dict(rules)
         self._forget_s = forget_s
         self._most = most
         self._watched: dict[Subject, _Watched] = {}
-        self._ended: deque[Alarm] = deque(maxlen=keep)
         self.left_off = 0
 
     def __len__(self) -> int:
@@ -192,19 +188,10 @@ class AlarmBoard:
         return frozenset(subject.switch for subject in self._watched if subject.switch is not None)
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(self._rules)
-
-    @property
     def active(self) -> tuple[Alarm, ...]:
         """The alarms, worst level first, then oldest first."""
         found = [self._alarm(one) for one in self._watched.values() if one.level]
         return tuple(sorted(found, key=lambda alarm: (-alarm.level, alarm.since_s, alarm.subject[:2])))
-
-    @property
-    def ended(self) -> tuple[Alarm, ...]:
-        """The alarms that ended, newest first."""
-        return tuple(reversed(self._ended))
 
     def carry(self, now_s: float, alarm: Alarm) -> Alarm | None:
         """Goes on with an alarm of an earlier run, last known to be there at ``alarm.seen_s``.
@@ -304,9 +291,7 @@ class AlarmBoard:
             if watched.carried:
                 ended_s = max(watched.since_s, watched.seen_s)
                 why = GONE if why is None else UNSEEN
-            alarm = self._alarm(watched, ended_s=ended_s, why=why)
-            self._ended.append(alarm)
-            changes.append(Change("cleared", alarm, watched.level))
+            changes.append(Change("cleared", self._alarm(watched, ended_s=ended_s, why=why), watched.level))
 
     def _alarm(self, watched: _Watched, *, ended_s: float | None = None, why: str | None = None) -> Alarm:
         rule = self._rules[watched.finding.subject.kind]

@@ -46,7 +46,7 @@ class Alarms:
         settings = self.settings
         self._kinds = settings.kinds()
         self.metrics.knows_kinds(self._kinds)
-        self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=0)
+        self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s)
         self._groups = AlarmGroups(keep=settings.keep)
         self._acks: dict[str, Ack] = {}
         self._silenced: frozenset[str] = frozenset()

@@ -36,7 +36,7 @@ def level_of(board: AlarmBoard, subject: str) -> Level:
 def test_what_is_told_is_what_is_and_memory_is_bounded(
     rule: Rule, looks: list[tuple[int, dict[str, float]]], most: int
 ) -> None:
-    board = AlarmBoard({"kind": rule}, forget_s=6.0, keep=3, most=most)
+    board = AlarmBoard({"kind": rule}, forget_s=6.0, most=most)
     heard: dict[str, Level] = {}
     now_s = 0
     for pause_s, values in looks:
@@ -45,7 +45,6 @@ def test_what_is_told_is_what_is_and_memory_is_bounded(
             follow(heard, change)
         assert {alarm.subject.of: alarm.level for alarm in board.active} == heard
         assert len(board) <= most
-        assert len(board.ended) <= 3
         assert 0 <= board.left_off <= len(values)
 
 

@@ -68,13 +68,10 @@ def test_what_can_be_a_warning_at_most_is_one_however_large() -> None:
 
 def test_it_worsens_and_goes_down_level_by_level() -> None:
     made = board()
-    steps = [(0, 500), (10, 500), (20, 60), (60, 49), (79, 49), (80, 49), (90, 4), (110, 4)]
-    assert through(made, *steps) == [
-        (10, "raised", "critical"),
-        (80, "level", "warning"),
-        (110, "cleared", "warning"),
-    ]
-    (alarm,) = made.ended
+    steps = [(0, 500), (10, 500), (20, 60), (60, 49), (79, 49), (80, 49), (90, 4)]
+    assert through(made, *steps) == [(10, "raised", "critical"), (80, "level", "warning")]
+    ((what, alarm, before),) = made.update(110, [found(4)])
+    assert (what, before) == ("cleared", Level.WARNING)
     assert (alarm.since_s, alarm.ended_s, alarm.why, alarm.value) == (10, 110, None, 4)
     assert made.active == ()
     assert len(made) == 0
@@ -129,7 +126,6 @@ def test_no_number_is_no_measurement_and_an_unknown_kind_none_of_its_business() 
     made = board()
     assert made.update(0, [found(math.nan), Finding(Subject("other", "x"), 1e9, "")]) == ()
     assert len(made) == 0
-    assert made.kinds == ("pause",)
     assert made.switches == frozenset()
     made.update(0, [found(10)])
     assert made.switches == {"leaf1"}
@@ -169,14 +165,6 @@ def test_what_unknown_senders_cause_takes_no_room_from_a_switch() -> None:
     assert len(made) == 3
     made.update(2, [found(150), *strangers])
     assert PORT in {alarm.subject for alarm in made.active}
-
-
-def test_only_the_last_that_ended_are_kept() -> None:
-    made = board(Rule(warning=10, critical=None, hold_s=0, clear_s=0), keep=2)
-    for number in range(4):
-        made.update(2 * number, [found(10, str(number))])
-        made.update(2 * number + 1, [found(0, str(number))])
-    assert [alarm.subject.of for alarm in made.ended] == ["3", "2"]
 
 
 @pytest.mark.parametrize(
