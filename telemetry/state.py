@@ -121,8 +121,9 @@ class FlowArrivals:
     ``path`` indexes ``NetworkState.paths``; ``wire_bytes`` estimated size on the wire, ``inf`` for a message
     still being sent when the window closes (its rest is unknown, and beyond a replay of the window's length);
     ``start_s`` seconds after the window's start, 0 for one already running; ``last_s`` when its last sampled
-    packet left; ``sent_bytes`` bytes sent inside the window, as ``n_samples`` sampled packets show them;
-    ``end_seen`` whether one of those was shorter than its sender's full packets: a message's last.
+    packet left, which took ``way_s`` to the last switch; ``sent_bytes`` bytes sent inside the window, as
+    ``n_samples`` sampled packets show them; ``end_seen`` whether one of those was shorter than its sender's
+    full packets: a message's last.
     """
 
     src_host: tuple[str, ...]
@@ -131,6 +132,7 @@ class FlowArrivals:
     wire_bytes: NDArray[np.float64]
     start_s: NDArray[np.float64]
     last_s: NDArray[np.float64]
+    way_s: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
     n_samples: NDArray[np.int64]
     end_seen: NDArray[np.bool_]

@@ -165,10 +165,11 @@ def flow_arrivals(
     own = np.flatnonzero(used >= 0)
     before[own] = last_before_ns[used[own]]
     senders = senders_of(samples, hosts, places.site_paths, places.row_site_path, topology, settings)
+    sent_ns = _sent_ns(samples, places, senders, topology, span_ns[0])
     found = messages(
         samples,
         row_flow,
-        sent_ns=_sent_ns(samples, places, senders, topology, span_ns[0]),
+        sent_ns=sent_ns,
         nic_bytes_per_s=senders.rate_bytes_per_s[senders.row],
         last_before_ns=before,
         end_ns=span_ns[1],
@@ -181,6 +182,7 @@ def flow_arrivals(
     src, dst = senders.src[sender], senders.dst[sender]
     chosen = np.flatnonzero((src != NOBODY) & (dst != NOBODY))
     order = chosen[np.lexsort((fingerprint[chosen], start_ns[chosen]))]
+    last = found.last_row[order]
     arrivals = FlowArrivals(
         src_host=hosts.names_of(src[order]),
         dst_host=hosts.names_of(dst[order]),
@@ -188,6 +190,7 @@ def flow_arrivals(
         wire_bytes=np.where(found.sending_at_close, np.inf, found.wire_bytes)[order],
         start_s=start_ns[order] * 1e-9,
         last_s=found.last_ns[order] * 1e-9,
+        way_s=(samples.ts_ns[last] - span_ns[0] - sent_ns[last]) * 1e-9,
         sent_bytes=found.wire_bytes[order],
         n_samples=found.n_samples[order],
         end_seen=found.end_seen[order],

@@ -92,13 +92,15 @@ _STILL_SENDING_SAMPLES = 3
 class Messages:
     """Messages in order of flow and time, times in ns on the scale of ``sent_ns``.
 
-    ``n_samples`` show it, one of them short where ``end_seen``. ``start_ns`` and ``end_ns`` are estimates for
-    its first and last packet, seen or not; ``last_ns`` is the last one seen. ``running_at_open``: the message
-    began before the window; ``sending_at_close``: it outlasts the window.
+    ``n_samples`` show it, from ``first_row`` to ``last_row``, one of them short where ``end_seen``.
+    ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or not; ``last_ns`` is the
+    last one seen. ``running_at_open``: the message began before the window; ``sending_at_close``: it outlasts
+    the window.
     """
 
     flow: NDArray[np.int64]
     first_row: NDArray[np.int64]
+    last_row: NDArray[np.int64]
     n_samples: NDArray[np.int64]
     end_seen: NDArray[np.bool_]
     wire_bytes: NDArray[np.float64]
@@ -160,6 +162,7 @@ def messages(
     return Messages(
         flow=owner,
         first_row=order[first],
+        last_row=order[last],
         n_samples=count,
         end_seen=np.zeros(len(count), np.bool_) if short is None else np.bincount(message, short[order]) > 0,
         wire_bytes=wire_bytes,

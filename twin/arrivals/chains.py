@@ -43,8 +43,9 @@ class Chained:
 
 
 def ends_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
-    """When each message ended, as its samples suggest; inf while it is being sent."""
-    return np.where(np.isfinite(arrivals.wire_bytes), arrivals.last_s + spacings_s(arrivals), np.inf)
+    """When the end of each message arrived, as its samples suggest; inf while it is being sent."""
+    arrived_s = arrivals.last_s + spacings_s(arrivals) + arrivals.way_s
+    return np.where(np.isfinite(arrivals.wire_bytes), arrived_s, np.inf)
 
 
 def spacings_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
@@ -53,8 +54,9 @@ def spacings_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
 
 
 def slack_s(arrivals: FlowArrivals) -> NDArray[np.float64]:
-    """How far the end of each message may be from where its samples suggest it."""
-    return np.maximum(FOLLOWS_S, _SPACINGS * spacings_s(arrivals))
+    """How far the end of each message may be from where its samples suggest it: never as far as it lasts."""
+    within_s = np.maximum(FOLLOWS_S, _SPACINGS * spacings_s(arrivals))
+    return np.minimum(within_s, _OVERLAP * (ends_s(arrivals) - arrivals.start_s))
 
 
 def not_begun(arrivals: FlowArrivals, at_s: float) -> FlowArrivals:
@@ -140,9 +142,7 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
     """
     after = np.full(len(arrivals), -1)
     end_s = ends_s(arrivals)
-    lasting_s = end_s - arrivals.start_s
-    between_s = lasting_s / (arrivals.n_samples + 1)
-    within_s = np.minimum(np.maximum(FOLLOWS_S, _SPACINGS * between_s), _OVERLAP * lasting_s)
+    within_s = slack_s(arrivals)
     for pair, rows in by_pair(arrivals).items():
         if pairs is not None and pair not in pairs:
             continue

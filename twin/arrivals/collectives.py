@@ -9,6 +9,7 @@ of them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,13 +25,16 @@ _LEAST_RECEIVERS = 4  # of what a host sends together: two or three large messag
 _LEAST_STEPS, _LEAST_TURNS = 3, 8  # of a host that sends to many together, or to one after the other
 _LEAST_RELAYS = 3
 _PAUSE = 6.0  # spacings between samples: within so many the first sample of a message is seen
-_RECURRING = 0.5  # of a host's steps, for a receiver to be of its group
+_RECURRING = 0.5  # of a host's steps, for a receiver to be of its group; of its messages to that, in steps
 _LATE = 0.1  # of messages: so many may seem to end after what waits for them began
 # Of relays' messages, among which are others that wait for nothing: begun once the one before has ended;
 # begun as that or one received ended, of all and of each host's; more of these than begun as their own ended.
 # Of messages that wait for nothing a sixth follow by chance.
 _IN_TURN, _FOLLOWING, _FOLLOWING_EACH, _BY_OTHERS = 0.7, 0.45, 0.35, 0.1
 _ALIKE, _OF_ONE_SIZE = 2.0, 0.7  # times: about one size; of messages: as others mix with them
+_FAR_MORE = 2.0  # times as many messages to one receiver as to any other: those to the others are no part
+_AROUND, _EARLY = 4, 0.25  # steps before and after; how early among them what a step waits for has ended
+_FAR_OUT = 3.0  # interquartile ranges beyond the upper quartile, as in a box plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ class _Line:
     begins_s: list[float]
     steps: list[list[int]]
     received: list[list[int]]
-    usual_bytes: float | None
-    """The size of its messages, where they are of about one."""
+    alike: bool
+    """Whether its messages are of about one size."""
 
     def awaited(self, step: int) -> list[int]:
         """All that a step after the first waits for."""
@@ -110,15 +114,19 @@ class _Large:
             had_s[self.dst[row]] = max(had_s.get(self.dst[row], 0.0), float(self.last_s[row]))
         return found
 
-    def of_one_size(self, rows: Sequence[int]) -> tuple[list[int], float | None]:
-        """The rows of about the usual size, and that. One still being sent may be of it."""
+    def of_one_size(self, rows: Sequence[int]) -> list[int]:
+        """The rows of about the usual size. One still being sent may be of it."""
         known = [row for row in rows if not self.sending[row]]
-        if not known:
-            return [*rows], None
-        usual = float(np.median(self.sent_bytes[known]))
+        usual = float(np.median(self.sent_bytes[known])) if known else np.inf
         sent = self.sent_bytes[rows]
         alike = (sent <= _ALIKE * usual) & (self.sending[rows] | (sent >= usual / _ALIKE))
-        return [row for row, one in zip(rows, alike.tolist(), strict=True) if one], usual
+        return [row for row, one in zip(rows, alike.tolist(), strict=True) if one]
+
+    def to_one(self, rows: Sequence[int]) -> list[int]:
+        """Those to the receiver of far more of them than any other; all where there is none."""
+        (first, most), *others = Counter(self.dst[row] for row in rows).most_common(2) or [("", 0)]
+        far_more = all(most >= _FAR_MORE * count for _, count in others)
+        return [row for row in rows if not far_more or self.dst[row] == first]
 
     def by_receiver(self, rows: Collection[int]) -> dict[str, list[int]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -141,7 +149,13 @@ def collectives_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float])
         steps = [step for step in steps if len(step) >= _LEAST_RECEIVERS]
         times = Counter(receiver for step in steps for receiver in step)
         recurring = frozenset(one for one, n in times.items() if n >= _RECURRING * len(steps))
-        if len(steps) >= _LEAST_STEPS and len(recurring) >= _LEAST_RECEIVERS:
+        of_group = sum(large.dst[row] in recurring for row in begun)
+        in_steps = sum(len(step.get(one, ())) for step in steps for one in recurring)
+        if (
+            len(steps) >= _LEAST_STEPS
+            and len(recurring) >= _LEAST_RECEIVERS
+            and in_steps >= _RECURRING * of_group
+        ):
             receivers[host] = recurring
     if not _in_order(large, _all_to_all(large, receivers, 0.0)):
         receivers = {}
@@ -157,44 +171,75 @@ def barriers(
     """
     large = _Large(arrivals)
     lines = _all_to_all(large, collectives.receivers, since_s)
-    lines += _one_by_one(large, collectives.relays).values()
-    found: list[Barrier] = []
-    for line in lines:
-        for step, begins_s in enumerate(line.begins_s[1:], 1):
-            rows = np.array(line.awaited(step))
-            rows = rows[large.ended(rows, begins_s)]
-            if len(rows):
-                gap_s = max(begins_s - float(large.end_s[rows].max()), 0.0)
-                found.append(Barrier(line.steps[step], rows.tolist(), gap_s))
-    usual_s = float(np.median([one.gap_s for one in found])) if found else 0.0
-    found += [Barrier(line.steps[0], (), usual_s) for line in lines]
+    lines += _one_by_one(large, collectives.relays)
+    ended = [_ended_before(large, line) for line in lines]
+    gaps_s, usual_s = _pauses_s(large, lines, ended)
+    found = [Barrier(line.steps[0], (), usual_s) for line in lines]
     again: list[int] = []
     copied: list[range] = []
-    for line in lines:
+    for line, rows_of, gap_s in zip(lines, ended, gaps_s, strict=True):
+        found += [Barrier(line.steps[step], rows, gap_s[step]) for step, rows in rows_of.items()]
         first = min(int(np.searchsorted(line.begins_s, since_s)), len(line.steps) - 1)
         copied.append(range(first, len(line.steps)))
         again += [row for step in copied[-1] for row in line.steps[step]]
-    arrivals = _of_usual_size(arrivals, lines, large.sending)
+    arrivals = _of_own_size(arrivals, lines, large)
     copy_of = {row: len(arrivals) + place for place, row in enumerate(again)}
-    for line, steps in zip(lines, copied, strict=True):
+    for line, rows_of, gap_s, steps in zip(lines, ended, gaps_s, copied, strict=True):
         before = line.steps[-1]
         for step in steps:
-            received = [copy_of[row] for row in line.received[step] if row in copy_of]
+            received = [
+                copy_of[row] for row in line.received[step] if row in copy_of and row in rows_of.get(step, ())
+            ]
             copies = [copy_of[row] for row in line.steps[step]]
-            found.append(Barrier(copies, [*before, *received], usual_s))
+            found.append(Barrier(copies, [*before, *received], gap_s.get(step, usual_s)))
             before = copies
     return arrivals.and_then(not_begun(arrivals.take(np.array(again, np.int64)), until_s)), found
 
 
-def _of_usual_size(
-    arrivals: FlowArrivals, lines: Collection[_Line], sending: NDArray[np.bool_]
-) -> FlowArrivals:
-    """The arrivals; messages of collectives that are still being sent become as large as their others."""
+def _ended_before(large: _Large, line: _Line) -> dict[int, list[int]]:
+    """For each step what it waits for, of that what may have ended when it began; none where nothing has."""
+    found = {}
+    for step, begins_s in enumerate(line.begins_s[1:], 1):
+        rows = np.array(line.awaited(step))
+        if len(rows := rows[large.ended(rows, begins_s)]):
+            found[step] = rows.tolist()
+    return found
+
+
+def _pauses_s(
+    large: _Large, lines: Sequence[_Line], ended: Sequence[Mapping[int, Sequence[int]]]
+) -> tuple[list[dict[int, float]], float]:
+    """By line and step the time from the last delivery waited for to the begin, and the usual one.
+
+    Where the usual one is no longer than sampling leaves open, only those far out are pauses, and the others
+    as long as is usual.
+    """
+    lasts = [{step: max(rows, key=large.end_s.__getitem__) for step, rows in one.items()} for one in ended]
+    last = np.array([row for one in lasts for row in one.values()], np.int64)
+    begins_s = [line.begins_s[step] for line, one in zip(lines, lasts, strict=True) for step in one]
+    seen_s = np.array(begins_s) - large.end_s[last]
+    usual_s = 0.0
+    if len(last):
+        lower_s, usual_s, upper_s = np.quantile(np.maximum(seen_s, 0.0), [0.25, 0.5, 0.75]).tolist()
+        if usual_s <= np.median(large.slack_s[last]):
+            seen_s[seen_s <= upper_s + _FAR_OUT * (upper_s - lower_s)] = usual_s
+    rest = iter(np.maximum(seen_s, 0.0).tolist())
+    return [{step: next(rest) for step in one} for one in lasts], usual_s
+
+
+def _of_own_size(arrivals: FlowArrivals, lines: Collection[_Line], large: _Large) -> FlowArrivals:
+    """The arrivals; messages of a line that are of about one size differ as far as sampling does not explain,
+    and those still being sent become as large as the others.
+    """
     wire = arrivals.wire_bytes.copy()
     for line in lines:
-        rows = [row for step in line.steps for row in step if sending[row]]
-        if rows and line.usual_bytes is not None:
-            wire[rows] = np.maximum(line.usual_bytes, arrivals.sent_bytes[rows])
+        rows = np.array([row for step in line.steps for row in step])
+        ended, sending = rows[~large.sending[rows]], rows[large.sending[rows]]
+        if line.alike and len(ended):
+            mean, variance = wire[ended].mean(), max(wire[ended].var(), 1.0)
+            by_sampling = mean**2 / arrivals.n_samples[ended].mean()
+            wire[ended] = mean + math.sqrt(max(1.0 - by_sampling / variance, 0.0)) * (wire[ended] - mean)
+            wire[sending] = np.maximum(mean, arrivals.sent_bytes[sending])
     return replace(arrivals, wire_bytes=wire)
 
 
@@ -205,12 +250,13 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
     Received in a step is what others sent in that of theirs which began nearest to it.
     """
     steps_of: dict[str, list[list[int]]] = {}
-    usual_of: dict[str, float | None] = {}
+    alike: set[str] = set()
     for host, group in receivers.items():
         rows = [row for row in large.sent.get(host, ()) if large.dst[row] in group]
-        alike, usual = large.of_one_size(rows)
-        if len(alike) >= _OF_ONE_SIZE * len(rows):
-            rows, usual_of[host] = alike, usual
+        usual = large.of_one_size(rows)
+        if len(usual) >= _OF_ONE_SIZE * len(rows):
+            rows = usual
+            alike.add(host)
         steps = [
             step
             for step in large.together(rows, large.start_s)
@@ -233,7 +279,7 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
             nearest = apart_s.argmin(axis=1)
             for step in np.flatnonzero(apart_s.min(axis=1) <= within_s).tolist():
                 received[step + 1] += sent_to[other][nearest[step]].get(host, ())
-        lines.append(_Line(begins_s[host].tolist(), steps, received, usual_of.get(host)))
+        lines.append(_Line(begins_s[host].tolist(), steps, received, host in alike))
     return lines
 
 
@@ -265,48 +311,79 @@ def _in_order(large: _Large, lines: Collection[_Line]) -> bool:
 def _relays(large: _Large) -> frozenset[str]:
     """Hosts whose messages begin as the one before or one from another of them ends."""
     many = [host for host, rows in large.sent.items() if len(rows) >= _LEAST_TURNS]
-    turns = {host: _turns(large, line) for host, line in _one_by_one(large, many).items()}
-    some = [host for host, of_host in turns.items() if np.mean(of_host[2]) >= _FOLLOWING_EACH]
-    turns = {host: _turns(large, line) for host, line in _one_by_one(large, some).items()}
-    if len(turns) < _LEAST_RELAYS:
+    found = {host: _turns(large, one) for host, one in _passing_on(large, many).items()}
+    some = [host for host, turns in found.items() if np.mean(turns[2]) >= _FOLLOWING_EACH]
+    found = {host: _turns(large, one) for host, one in _passing_on(large, some).items()}
+    if len(found) < _LEAST_RELAYS:
         return frozenset()
-    apart, alone, following = np.concatenate([*turns.values()], axis=1).mean(axis=1)
-    found = apart >= _IN_TURN and following >= max(_FOLLOWING, alone + _BY_OTHERS)
-    return frozenset(turns) if found else frozenset()
+    apart, alone, following = np.concatenate([*found.values()], axis=1).mean(axis=1)
+    are = apart >= _IN_TURN and following >= max(_FOLLOWING, alone + _BY_OTHERS)
+    return frozenset(found) if are else frozenset()
 
 
-def _turns(large: _Large, line: _Line) -> NDArray[np.bool_]:
-    """Of each message after the first [3, steps − 1]: whether it begins once the one before has ended, as
-    that ends, and as the later of that and of what was received before ends.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Relay:
+    """The rows that a host ``sent`` one after the other; those it ``received``, in order of their ends; and
+    for each sent, after how many of these it may have begun.
     """
-    rows = np.array([step[0] for step in line.steps])
-    own_s, within_s = large.end_s[rows[:-1]], large.slack_s[rows[:-1]]
-    latest_s = np.array([large.end_s[one[0]] if one else -np.inf for one in line.received[1:]])
-    after_s = large.start_s[rows[1:]] - np.array([own_s, own_s, np.maximum(own_s, latest_s)])
-    return np.asarray(np.stack([after_s[0] >= -within_s, *(np.abs(after_s[1:]) <= within_s)]))
+
+    sent: list[int]
+    received: NDArray[np.int64]
+    after: NDArray[np.int64]
 
 
-def _one_by_one(large: _Large, relays: Collection[str]) -> dict[str, _Line]:
-    """The messages that ``relays`` send one after the other, all of about one size; received before each is
-    the latest from another.
-    """
-    among = frozenset(relays)
+def _passing_on(large: _Large, hosts: Collection[str]) -> dict[str, _Relay]:
+    """What ``hosts`` send to one another, all of about one size, of those that send more than once."""
+    among = frozenset(hosts)
     sent: dict[str, list[int]] = {}
-    usual_of: dict[str, float | None] = {}
     into: defaultdict[str, list[int]] = defaultdict(list)
     for host in sorted(among):
         rows = [row for row in large.sent.get(host, ()) if large.dst[row] in among]
-        rows, usual_of[host] = large.of_one_size(rows)
-        for row in rows:
+        sent[host] = large.of_one_size(large.to_one(rows))
+        for row in sent[host]:
             into[large.dst[row]].append(row)
-        if len(rows) > 1:
-            sent[host] = rows
-    lines = {}
+    found = {}
     for host, rows in sent.items():
-        others = np.array(sorted(into[host], key=large.end_s.__getitem__), np.int64)
-        by_s = large.start_s[rows] + large.slack_s[rows]
-        latest = np.searchsorted(large.end_s[others], by_s, side="right") - 1
-        received = [[int(others[at])] if at >= 0 else [] for at in latest.tolist()]
-        steps = [[row] for row in rows]
-        lines[host] = _Line(large.start_s[rows].tolist(), steps, received, usual_of[host])
+        if len(rows) > 1:
+            received = np.array(sorted(into[host], key=large.end_s.__getitem__), np.int64)
+            by_s = large.start_s[rows] + large.slack_s[rows]
+            after = np.searchsorted(large.end_s[received], by_s, side="right")
+            found[host] = _Relay(rows, received, after)
+    return found
+
+
+def _turns(large: _Large, relay: _Relay) -> NDArray[np.bool_]:
+    """Of each message after the first [3, messages − 1]: whether it begins once the one before has ended, as
+    that ends, and as the later of that and of what was received last ends.
+    """
+    rows = np.array(relay.sent)
+    own_s, within_s = large.end_s[rows[:-1]], large.slack_s[rows[:-1]]
+    received_s = np.array([-np.inf, *large.end_s[relay.received]])[relay.after[1:]]
+    after_s = large.start_s[rows[1:]] - np.array([own_s, own_s, np.maximum(own_s, received_s)])
+    return np.asarray(np.stack([after_s[0] >= -within_s, *(np.abs(after_s[1:]) <= within_s)]))
+
+
+def _one_by_one(large: _Large, relays: Collection[str]) -> list[_Line]:
+    """The messages that ``relays`` send one after the other; received before each is the one that it passes
+    on, in a ring, or that arrived in the round before.
+    """
+    lines = []
+    for relay in _passing_on(large, relays).values():
+        in_ring = len({large.dst[row] for row in relay.sent}) == 1
+        last = (_in_step(relay.after) if in_ring else relay.after) - 1
+        received = [relay.received[at : at + 1].tolist() if at >= 0 else [] for at in last.tolist()]
+        begins_s = large.start_s[relay.sent].tolist()
+        lines.append(_Line(begins_s, [[row] for row in relay.sent], received, True))
     return lines
+
+
+def _in_step(after: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of how many received messages each one sent passes on the last: ``after`` so many it may have begun.
+
+    The host before may be some steps ahead. From step to step it is one more, so the least of the steps
+    around tell; messages of other traffic among them shift it, and would where others send to this host too.
+    """
+    steps = np.arange(len(after))
+    ahead = np.pad(after - steps, _AROUND, mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(ahead, 2 * _AROUND + 1)
+    return np.asarray(steps + np.floor(np.quantile(around, _EARLY, axis=1)).astype(int))

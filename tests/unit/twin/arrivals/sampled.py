@@ -46,6 +46,7 @@ def arrivals(
         wire_bytes=shown,
         start_s=start_s,
         last_s=start_s + shown / NIC,
+        way_s=np.zeros(len(n)),
         sent_bytes=np.where(np.isfinite(shown), shown, n * 64 * PACKET),
         n_samples=n.astype(np.int64),
         end_seen=np.zeros(len(n), np.bool_),

@@ -104,6 +104,7 @@ def state(
             np.array([one.wire_bytes for one in ordered]),
             np.array([one.start_s for one in ordered]),
             np.array([one.last_s for one in ordered]),
+            np.zeros(len(ordered)),
             np.array([one.wire_bytes if one.sent_bytes is None else one.sent_bytes for one in ordered]),
             np.ones(len(ordered), np.int64),
             np.zeros(len(ordered), np.bool_),

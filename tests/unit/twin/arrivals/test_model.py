@@ -109,6 +109,7 @@ def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrival
         wire_bytes=np.array(wire),
         start_s=np.array(start),
         last_s=np.array(last),
+        way_s=np.zeros(len(rows)),
         sent_bytes=np.array(sent),
         n_samples=np.array(n),
         end_seen=np.zeros(len(n), np.bool_),
