@@ -108,6 +108,7 @@ TRAFFIC = MappingProxyType(
 )
 
 _SMALL = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
+_FAST = LeafSpine(uplink_gbps=400.0)
 _SMALL_WIDE = LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=25.0, uplink_gbps=50.0)
 COLLECTIVES = MappingProxyType(
     {
@@ -175,6 +176,37 @@ COLLECTIVES = MappingProxyType(
             "all-to-all:2MB:schedule=rounds:compute=1ms:compute_jitter=0.2,websearch:0.2",
             "vendor",
             seed=46,
+        ),
+        "ring, 100G": Live(
+            _FAST, "ring-all-reduce:24MB:compute=400us:compute_jitter=0.2,websearch:0.2", seed=62
+        ),
+        "rings of 4 over Hadoop": Live(
+            _SMALL_WIDE,
+            "ring-all-reduce:12MB:group_size=4:placement=spread:compute=500us:compute_jitter=0.2,hadoop:0.3",
+            seed=63,
+        ),
+        "rings of 4, 100G, vendor clocks": Live(
+            _FAST,
+            "ring-all-reduce:16MB:group_size=4:placement=spread:compute=200us:compute_jitter=0.2,hadoop:0.2",
+            "vendor",
+            seed=81,
+        ),
+        "ring of 48 MB over web search": Live(
+            _SMALL_WIDE, "ring-all-reduce:48MB:compute=1ms:compute_jitter=0.2,websearch:0.2", seed=82
+        ),
+        "all-to-all, groups of 8, 100G": Live(
+            _FAST, "all-to-all:1MB:group_size=8:compute=300us:compute_jitter=0.2,hadoop:0.3", seed=83
+        ),
+        "all-to-all in rounds, 100G": Live(
+            _FAST, "all-to-all:4MB:schedule=rounds:compute=300us,websearch:0.1", seed=84
+        ),
+        "ring of 100 MB, 100G, vendor clocks": Live(
+            _FAST, "ring-all-reduce:100MB:compute=1ms:compute_jitter=0.1,hadoop:0.05", "vendor", seed=85
+        ),
+        "rings of 8 and incast, 100G": Live(
+            _FAST,
+            "ring-all-reduce:10MB:group_size=8:compute=200us,incast:8:each_bytes=64KB:period=1ms",
+            seed=86,
         ),
     }
 )
