@@ -173,7 +173,9 @@ def barriers(
     lines = _all_to_all(large, collectives.receivers, since_s)
     lines += _one_by_one(large, collectives.relays)
     ended = [_ended_before(large, line) for line in lines]
-    gaps_s, usual_s = _pauses_s(large, lines, ended)
+    gaps_s = [_pauses_s(large, line, rows_of) for line, rows_of in zip(lines, ended, strict=True)]
+    every = [gap_s for of_line in gaps_s for gap_s in of_line.values()]
+    usual_s = float(np.median(every)) if every else 0.0
     found = [Barrier(line.steps[0], (), usual_s) for line in lines]
     again: list[int] = []
     copied: list[range] = []
@@ -206,25 +208,19 @@ def _ended_before(large: _Large, line: _Line) -> dict[int, list[int]]:
     return found
 
 
-def _pauses_s(
-    large: _Large, lines: Sequence[_Line], ended: Sequence[Mapping[int, Sequence[int]]]
-) -> tuple[list[dict[int, float]], float]:
-    """By line and step the time from the last delivery waited for to the begin, and the usual one.
+def _pauses_s(large: _Large, line: _Line, ended: Mapping[int, Sequence[int]]) -> dict[int, float]:
+    """By step the time from the last delivery waited for to the begin.
 
-    Where the usual one is no longer than sampling leaves open, only those far out are pauses, and the others
-    as long as is usual.
+    Of messages one by one, where the usual time is no longer than sampling leaves open, only those far out
+    are pauses, and the others as long as is usual.
     """
-    lasts = [{step: max(rows, key=large.end_s.__getitem__) for step, rows in one.items()} for one in ended]
-    last = np.array([row for one in lasts for row in one.values()], np.int64)
-    begins_s = [line.begins_s[step] for line, one in zip(lines, lasts, strict=True) for step in one]
-    seen_s = np.array(begins_s) - large.end_s[last]
-    usual_s = 0.0
-    if len(last):
-        lower_s, usual_s, upper_s = np.quantile(np.maximum(seen_s, 0.0), [0.25, 0.5, 0.75]).tolist()
+    last = np.array([max(rows, key=large.end_s.__getitem__) for rows in ended.values()], np.int64)
+    pause_s = np.maximum(np.array(line.begins_s)[[*ended]] - large.end_s[last], 0.0)
+    if len(last) and max(map(len, line.steps)) == 1:
+        lower_s, usual_s, upper_s = np.quantile(pause_s, [0.25, 0.5, 0.75]).tolist()
         if usual_s <= np.median(large.slack_s[last]):
-            seen_s[seen_s <= upper_s + _FAR_OUT * (upper_s - lower_s)] = usual_s
-    rest = iter(np.maximum(seen_s, 0.0).tolist())
-    return [{step: next(rest) for step in one} for one in lasts], usual_s
+            pause_s[pause_s <= upper_s + _FAR_OUT * (upper_s - lower_s)] = usual_s
+    return dict(zip(ended, pause_s.tolist(), strict=True))
 
 
 def _of_own_size(arrivals: FlowArrivals, lines: Collection[_Line], large: _Large) -> FlowArrivals:
