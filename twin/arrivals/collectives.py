@@ -189,11 +189,10 @@ def barriers(
     for line, rows_of, gap_s, steps in zip(lines, ended, gaps_s, copied, strict=True):
         before = line.steps[-1]
         for step in steps:
-            received = [
-                copy_of[row] for row in line.received[step] if row in copy_of and row in rows_of.get(step, ())
-            ]
+            received = copy_of.keys() & rows_of.get(step, ()) & set(line.received[step])
             copies = [copy_of[row] for row in line.steps[step]]
-            found.append(Barrier(copies, [*before, *received], gap_s.get(step, usual_s)))
+            awaited = [*before, *(copy_of[row] for row in sorted(received))]
+            found.append(Barrier(copies, awaited, gap_s.get(step, usual_s)))
             before = copies
     return arrivals.and_then(not_begun(arrivals.take(np.array(again, np.int64)), until_s)), found
 
