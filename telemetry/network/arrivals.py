@@ -165,11 +165,12 @@ def flow_arrivals(
     own = np.flatnonzero(used >= 0)
     before[own] = last_before_ns[used[own]]
     senders = senders_of(samples, hosts, places.site_paths, places.row_site_path, topology, settings)
-    sent_ns = _sent_ns(samples, places, senders, topology, span_ns[0])
+    way_ns = _way_ns(samples, places, senders, topology)
     found = messages(
         samples,
         row_flow,
-        sent_ns=sent_ns,
+        # From the window's start: float64 resolves today's nanoseconds only to ±128.
+        sent_ns=(samples.ts_ns - span_ns[0]) - way_ns,
         nic_bytes_per_s=senders.rate_bytes_per_s[senders.row],
         last_before_ns=before,
         end_ns=span_ns[1],
@@ -182,7 +183,6 @@ def flow_arrivals(
     src, dst = senders.src[sender], senders.dst[sender]
     chosen = np.flatnonzero((src != NOBODY) & (dst != NOBODY))
     order = chosen[np.lexsort((fingerprint[chosen], start_ns[chosen]))]
-    last = found.last_row[order]
     arrivals = FlowArrivals(
         src_host=hosts.names_of(src[order]),
         dst_host=hosts.names_of(dst[order]),
@@ -190,7 +190,7 @@ def flow_arrivals(
         wire_bytes=np.where(found.sending_at_close, np.inf, found.wire_bytes)[order],
         start_s=start_ns[order] * 1e-9,
         last_s=found.last_ns[order] * 1e-9,
-        way_s=(samples.ts_ns[last] - span_ns[0] - sent_ns[last]) * 1e-9,
+        way_s=way_ns[found.last_row[order]] * 1e-9,
         sent_bytes=found.wire_bytes[order],
         n_samples=found.n_samples[order],
         end_seen=found.end_seen[order],
@@ -215,13 +215,9 @@ def _short(packet_bytes: NDArray[np.int32], sender: NDArray[np.int64]) -> NDArra
     return np.asarray(packet_bytes < full[sender])
 
 
-def _sent_ns(
-    samples: Samples, places: Placement, senders: Senders, topology: Topology, zero_ns: int
-) -> NDArray[np.float64]:
-    """When each sample left its sender: the sink's time less residence in switches and delay of links.
-
-    Unknown residence is taken as depth ÷ rate, or 0. Relative to ``zero_ns``, because float64 resolves
-    today's nanoseconds only to ±128.
+def _way_ns(samples: Samples, places: Placement, senders: Senders, topology: Topology) -> NDArray[np.float64]:
+    """How long each sample was on its way from its sender to the sink: residence in switches and delay of
+    links. Unknown residence is taken as depth ÷ rate, or 0.
     """
     rates = np.array(
         [
@@ -236,4 +232,4 @@ def _sent_ns(
     stay_ns = np.where(samples.residence_ns >= 0, samples.residence_ns, guessed_ns)
     switches_ns = np.add.reduceat(stay_ns, samples.hop_offset[:-1])
     cables_ns = senders.cable_ns[senders.row] + senders.ns_per_byte[senders.row] * samples.packet_bytes
-    return (samples.ts_ns - zero_ns) - (switches_ns + cables_ns)
+    return np.asarray(switches_ns + cables_ns)

@@ -172,29 +172,46 @@ def barriers(
     large = _Large(arrivals)
     lines = _all_to_all(large, collectives.receivers, since_s)
     lines += _one_by_one(large, collectives.relays)
-    ended = [_ended_before(large, line) for line in lines]
-    gaps_s = [_pauses_s(large, line, rows_of) for line, rows_of in zip(lines, ended, strict=True)]
-    every = [gap_s for of_line in gaps_s for gap_s in of_line.values()]
-    usual_s = float(np.median(every)) if every else 0.0
-    found = [Barrier(line.steps[0], (), usual_s) for line in lines]
+    seen = [_barriers_seen(large, line) for line in lines]
+    every = [one for of_line in seen for one in of_line.values()]
+    usual_s = float(np.median([one.gap_s for one in every])) if every else 0.0
+    found = [*(Barrier(line.steps[0], (), usual_s) for line in lines), *every]
     again: list[int] = []
     copied: list[range] = []
-    for line, rows_of, gap_s in zip(lines, ended, gaps_s, strict=True):
-        found += [Barrier(line.steps[step], rows, gap_s[step]) for step, rows in rows_of.items()]
+    for line in lines:
         first = min(int(np.searchsorted(line.begins_s, since_s)), len(line.steps) - 1)
         copied.append(range(first, len(line.steps)))
         again += [row for step in copied[-1] for row in line.steps[step]]
     arrivals = _of_own_size(arrivals, lines, large)
     copy_of = {row: len(arrivals) + place for place, row in enumerate(again)}
-    for line, rows_of, gap_s, steps in zip(lines, ended, gaps_s, copied, strict=True):
+    for line, of_line, steps in zip(lines, seen, copied, strict=True):
         before = line.steps[-1]
         for step in steps:
-            received = copy_of.keys() & rows_of.get(step, ()) & set(line.received[step])
+            one = of_line.get(step, Barrier((), (), usual_s))
+            received = copy_of.keys() & one.awaited & set(line.received[step])
             copies = [copy_of[row] for row in line.steps[step]]
             awaited = [*before, *(copy_of[row] for row in sorted(received))]
-            found.append(Barrier(copies, awaited, gap_s.get(step, usual_s)))
+            found.append(Barrier(copies, awaited, one.gap_s))
             before = copies
     return arrivals.and_then(not_begun(arrivals.take(np.array(again, np.int64)), until_s)), found
+
+
+def _barriers_seen(large: _Large, line: _Line) -> dict[int, Barrier]:
+    """By step what it waits for, of that what may have ended when it began, and for how long after that it
+    paused.
+
+    Of messages one by one, where the usual time is no longer than sampling leaves open, only those far out
+    are pauses, and the others as long as is usual.
+    """
+    ended = _ended_before(large, line)
+    last = np.array([max(rows, key=large.end_s.__getitem__) for rows in ended.values()], np.int64)
+    pause_s = np.maximum(np.array(line.begins_s)[[*ended]] - large.end_s[last], 0.0)
+    if len(last) and max(map(len, line.steps)) == 1:
+        lower_s, usual_s, upper_s = np.quantile(pause_s, [0.25, 0.5, 0.75]).tolist()
+        if usual_s <= np.median(large.slack_s[last]):
+            pause_s[pause_s <= upper_s + _FAR_OUT * (upper_s - lower_s)] = usual_s
+    seen = zip(ended.items(), pause_s.tolist(), strict=True)
+    return {step: Barrier(line.steps[step], rows, gap_s) for (step, rows), gap_s in seen}
 
 
 def _ended_before(large: _Large, line: _Line) -> dict[int, list[int]]:
@@ -205,21 +222,6 @@ def _ended_before(large: _Large, line: _Line) -> dict[int, list[int]]:
         if len(rows := rows[large.ended(rows, begins_s)]):
             found[step] = rows.tolist()
     return found
-
-
-def _pauses_s(large: _Large, line: _Line, ended: Mapping[int, Sequence[int]]) -> dict[int, float]:
-    """By step the time from the last delivery waited for to the begin.
-
-    Of messages one by one, where the usual time is no longer than sampling leaves open, only those far out
-    are pauses, and the others as long as is usual.
-    """
-    last = np.array([max(rows, key=large.end_s.__getitem__) for rows in ended.values()], np.int64)
-    pause_s = np.maximum(np.array(line.begins_s)[[*ended]] - large.end_s[last], 0.0)
-    if len(last) and max(map(len, line.steps)) == 1:
-        lower_s, usual_s, upper_s = np.quantile(pause_s, [0.25, 0.5, 0.75]).tolist()
-        if usual_s <= np.median(large.slack_s[last]):
-            pause_s[pause_s <= upper_s + _FAR_OUT * (upper_s - lower_s)] = usual_s
-    return dict(zip(ended, pause_s.tolist(), strict=True))
 
 
 def _of_own_size(arrivals: FlowArrivals, lines: Collection[_Line], large: _Large) -> FlowArrivals:
@@ -274,7 +276,7 @@ def _all_to_all(large: _Large, receivers: Mapping[str, frozenset[str]], since_s:
             nearest = apart_s.argmin(axis=1)
             for step in np.flatnonzero(apart_s.min(axis=1) <= within_s).tolist():
                 received[step + 1] += sent_to[other][nearest[step]].get(host, ())
-        lines.append(_Line(begins_s[host].tolist(), steps, received, host in alike))
+        lines.append(_Line(begins_s[host].tolist(), steps, received, alike=host in alike))
     return lines
 
 
@@ -287,14 +289,11 @@ def _in_order(large: _Large, lines: Collection[_Line]) -> bool:
     late: list[float] = []
     of_gaps, of_periods = [], []
     for line in lines:
-        gaps_s, periods_s = [], []
-        for step, begins_s in enumerate(line.begins_s[1:], 1):
-            rows = np.array(line.awaited(step))
-            ended = large.ended(rows, begins_s)
-            late.append(1.0 - float(ended.mean()))
-            if ended.any():
-                gaps_s.append(begins_s - float(large.end_s[rows][ended].max()))
-                periods_s.append(begins_s - line.begins_s[step - 1])
+        ended = _ended_before(large, line)
+        steps = range(1, len(line.steps))
+        late += [1.0 - len(ended.get(step, ())) / len(line.awaited(step)) for step in steps]
+        gaps_s = [line.begins_s[step] - float(large.end_s[rows].max()) for step, rows in ended.items()]
+        periods_s = [line.begins_s[step] - line.begins_s[step - 1] for step in ended]
         of_gaps.append(float(np.var(gaps_s or [0.0])))
         of_periods.append(float(np.var(periods_s or [0.0])))
     if not late:
@@ -368,7 +367,7 @@ def _one_by_one(large: _Large, relays: Collection[str]) -> list[_Line]:
         last = (_in_step(relay.after) if in_ring else relay.after) - 1
         received = [relay.received[at : at + 1].tolist() if at >= 0 else [] for at in last.tolist()]
         begins_s = large.start_s[relay.sent].tolist()
-        lines.append(_Line(begins_s, [[row] for row in relay.sent], received, True))
+        lines.append(_Line(begins_s, [[row] for row in relay.sent], received, alike=True))
     return lines
 
 
