@@ -183,7 +183,8 @@ def judged_by_class(problem: Problem, clocks: str, workers: Workers) -> ByClass:
     fresh = [drawn(seed) for seed in JUDGED_ON]
     before = Settings(INCUMBENT, own.dcqcn)
     runs = [[_packets(one, before), *(_changed(one, then) for then in found)] for one in fresh]
-    return ByClass(*found, *(_gain(fresh, runs, row) for row in (1, 2)))
+    gain_alike, gain_own = (_gain(fresh, runs, row) for row in (1, 2))
+    return ByClass(alike=found[0], own=found[1], gain_alike=gain_alike, gain_own=gain_own)
 
 
 def _asked(scenario: Scenario) -> TuningProblem:

@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 from rich.console import Console
 
-from bench.accuracy import INCUMBENT, PROBLEMS, markdown, order_agreement, scenario, truth
+from bench.accuracy import PROBLEMS, markdown, order_agreement, scenario, truth
 from bench.figure import Figure
+from bench.search import INCUMBENT
 from twin.engine import engine
 from twin.prediction import Prediction, averaged
 from twin.search.disagreement import few, of_both
@@ -24,6 +25,7 @@ from twin.search.gain import POLICIES, Gain, Policy, gain_over, gains_over_first
 from twin.search.problem import SearchSettings
 from twin.search.round import engine_seeds
 from twin.search.score import WEIGHT_PRESETS, score
+from twin.watermark import Watermark
 
 Judge = Literal["mice", "probe"]
 JUDGES: tuple[Judge, ...] = ("mice", "probe")
@@ -109,7 +111,8 @@ def picked_twice(name: str, policy: Policy) -> tuple[int, list[int]]:
     asked = few(scores, WEIGHT_PRESETS["balanced"], settings.second_candidates, _best(first), now)
     second = gains(name, runs(name, "packet", 1), policy)
     ran = [now, *asked]
-    both = of_both(first, {row: second[row] for row in ran}, [one.watermark for one in truth(name)])
+    watermarks = [one.watermark for one in truth(name) if isinstance(one.watermark, Watermark)]
+    both = of_both(first, {row: second[row] for row in ran}, watermarks)
     return max(ran, key=lambda row: both[row].value), ran
 
 

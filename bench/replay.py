@@ -154,9 +154,8 @@ def fabric_under(
 
 def growing() -> Iterable[Figure]:
     """Seconds a watermark of each growing fabric, by the clocks of two presets."""
-    for *sizes, duration_ms, goal in GROWING:
+    for leaves, spines, hosts, uplink_gbps, load, duration_ms, goal in GROWING:
         for clocks in ("paper", "vendor"):
-            leaves, spines, hosts, uplink_gbps, load = sizes
             scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, clocks)
             replay_s = each_s("replay", scenario)
             note = f"{len(scenario.flows)} flows, {duration_ms:g} ms of {load:.0%} web search, mean of three"

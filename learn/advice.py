@@ -26,12 +26,13 @@ from learn.labels import labelled
 from learn.states import FAMILIES, State
 from learn.tree import Held, held_out
 from twin.advice import growing
-from twin.advice._tree import leaves_of
+from twin.advice._tree import leaf_of
 from twin.advice.artefact import SHIPPED, Learnt
 from twin.advice.codebook import Code
 from twin.advice.features import Scales
 from twin.advice.growing import FAILED, REGRET_LIMIT, Rows, drawn_to_calibrate, made
 from twin.advice.labelled import STATES, Labelled, keep
+from twin.jit import kernel
 from twin.search.gain import POLICIES
 from twin.watermark import Watermark
 
@@ -67,7 +68,8 @@ def codebook(pool: Sequence[Labelled], places: Sequence[int], count: int = N_COD
 
 def _pool_gains(one: Labelled) -> NDArray[np.float64]:
     """Gains of the pool [policy, place]; a failed run gains least."""
-    return np.nan_to_num(np.array([one.gains(policy)[1:] for policy in POLICIES.values()]), nan=-FAILED)
+    gains = np.array([one.gains(policy)[1:] for policy in POLICIES.values()])
+    return np.where(np.isnan(gains), -FAILED, gains)
 
 
 def codebook_regret(pool: Sequence[Labelled], places: Sequence[int]) -> tuple[float, float]:
@@ -117,6 +119,22 @@ def evaluated(rows: Rows) -> dict[str, dict[str, float]]:
     return {name: figures(held) for name, held in every.items()}
 
 
+@kernel
+def _leaves_of(
+    rows: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    f: NDArray[np.int32],
+    t: NDArray[np.float64],
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    found: NDArray[np.int64],
+) -> None:
+    """``leaf_of`` each row, into ``found``."""
+    for row in range(rows.shape[0]):
+        found[row] = leaf_of(rows[row], low, high, f, t, left, right)
+
+
 def decision_ns(learnt: Learnt, x: NDArray[np.float64]) -> float:
     """Nanoseconds a row, the median of five runs over a million of them."""
     rows = np.ascontiguousarray(x[np.random.default_rng(60).integers(0, len(x), 1_000_000)])
@@ -124,7 +142,7 @@ def decision_ns(learnt: Learnt, x: NDArray[np.float64]) -> float:
     took = []
     for _ in range(6):  # the first one compiles
         began_s = time.perf_counter()
-        leaves_of(rows, *learnt.columns, found)
+        _leaves_of(rows, *learnt.columns, found)
         took.append(time.perf_counter() - began_s)
     return float(np.median(took[1:])) / len(rows) * 1e9
 
@@ -161,8 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     seeds = range(FIRST_POOL_SEED, FIRST_POOL_SEED + POOL_STATES)
     pool = labelled(given.folder / "pool.jsonl", seeds, pool_marks, processes=given.processes)
-    for name, first in (("BDP", 0), ("bytes", _POOL)):
-        mean, p95 = codebook_regret(pool, range(first, first + _POOL))
+    for name, place in (("BDP", 0), ("bytes", _POOL)):
+        mean, p95 = codebook_regret(pool, range(place, place + _POOL))
         print(f"codebook in {name}: regret {mean:.3f}, p95 {p95:.3f} on families held out")
     codes = [pool_codes()[place] for place in codebook(pool, range(_POOL))]
     first, second = (

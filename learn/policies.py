@@ -12,11 +12,12 @@ import json
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +107,7 @@ def _network() -> RttPolicy:
 def _compressed() -> tuple[DeccPolicy, Figures]:
     """DECC's network, pruned and quantised; the whole one stays in ``learn/out`` until its recipe changes."""
     whole, recipe = OUT / f"{decc.NAME}-whole.npz", _recipe(sources=(networks, rlcc, decc))
-    kept = np.load(whole) if whole.exists() else {"recipe": ""}
+    kept: Mapping[str, Any] = np.load(whole) if whole.exists() else {"recipe": ""}
     if str(kept["recipe"]) != recipe:
 
         def progress(done: int, best: float) -> None:
@@ -150,6 +151,7 @@ def _trees(network: Policy, inputs_of: Inputs) -> Policy:
 
 def _rlcc_inputs(policy: Policy, seed: int) -> Iterator[NDArray[np.float64]]:
     """From the start of its flows on."""
+    assert isinstance(policy, RttPolicy)
     first = DECISION.index(INPUTS[0])
     rollouts = rlcc.Rollouts(np.random.default_rng(seed), policy)
     for _ in range(ROLLOUTS):

@@ -120,7 +120,7 @@ class Rollouts:
             fabric.set_policies([policy])
             fabric.keep_decisions(_MOST_DECISIONS)
             begin_s = fabric.now_s
-            each = np.zeros(len(fabric.acknowledged_bytes()))
+            each: NDArray[np.int64] = np.zeros(len(fabric.acknowledged_bytes()), np.int64)
             while fabric.now_s < begin_s + (_LONGEST_S if each.max() > 1 else _UNTIL_S):
                 fabric.advance(fabric.now_s + 2e-4)
                 each = np.bincount(fabric.decisions[:, 0].astype(int), minlength=len(each))

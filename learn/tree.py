@@ -50,7 +50,7 @@ def held_out(rows: Rows, chosen: NDArray[np.bool_]) -> Held:
         advised=test.behind[each, code],
         kept=test.kept,
         static=test.behind[:, static],
-        in_range=((test.x >= low) & (test.x <= high)).all(axis=1),
+        in_range=np.logical_and.reduce((test.x >= low) & (test.x <= high), axis=1),
         bound=np.array([one.regret for one in found.leaves])[leaf],
         later=test.later[each, code],
         full=test.full,

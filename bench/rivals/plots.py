@@ -158,7 +158,7 @@ def _exploring(pyplot: Any, standings: Standings, looks: dict[Pair, Look]) -> An
     """A row a tuner: regret settled and as a whole, and what it suffered while it tried settings."""
     pairs = [pair for pair in standings.tuners if pair[1] != NO_BUDGET or pair[0] == INCUMBENT]
     settled: Callable[[Standing], float] = lambda one: one.regret_settled  # noqa: E731
-    pairs.sort(key=lambda pair: -_mean(standings.figures(*pair, settled)))
+    pairs.sort(key=lambda pair: -_mean(standings.figures(pair[0], pair[1], settled)))
     figure, (left, middle, right) = pyplot.subplots(
         1, 3, sharey=True, figsize=(9, 1.4 + 0.27 * len(pairs)), layout="constrained", width_ratios=(2, 1, 1)
     )
@@ -257,7 +257,7 @@ def _shortfall(pyplot: Any, standings: Standings, scenario: str, looks: dict[Pai
 
 def _smoothed(values: Floats) -> tuple[Floats, Floats]:
     """Milliseconds and the mean over a few of them."""
-    mean = np.convolve(values, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, mode="valid")
+    mean: Floats = np.convolve(values, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, mode="valid")
     return (np.arange(len(mean)) + _SMOOTHED_OVER / 2) * SLICE_S * 1e3, mean
 
 

@@ -85,10 +85,11 @@ class Row:
     @classmethod
     def of(cls, key: Key, played: Played, *, commit: str, wall_s: float) -> Row:
         sizes = [one.before.distance_to(one.after) for one in played.changes]
+        by_phase: dict[str, Any] = dict(zip(Judged._fields, zip(*played.phases, strict=True), strict=True))
         return cls(
             **key._asdict(),
             commit=commit,
-            **dict(zip(Judged._fields, zip(*played.phases, strict=True), strict=True)),
+            **by_phase,
             j_settled=tuple(one.j for one in played.settled),
             goodput_bytes_per_s=played.goodput_bytes_per_s,
             queue_mean_bytes=float(played.slices.queue_mean_bytes.mean()),
