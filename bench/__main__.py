@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from importlib import import_module, metadata
 from pathlib import Path
@@ -115,15 +116,31 @@ def table(results: dict[str, tuple[list[Figure], str]]) -> Table:
     return grid
 
 
+def parser_of(module: str, doc: str | None) -> argparse.ArgumentParser:
+    """A parser for ``python -m MODULE``, which says the first line of its docstring."""
+    return argparse.ArgumentParser(prog=f"python -m {module}", description=(doc or "").partition("\n")[0])
+
+
+def one_of(known: Collection[str]) -> Callable[[str], str]:
+    """A ``type`` for ``add_argument``: one of these names (``choices`` refuses lists as defaults)."""
+
+    def checked(name: str) -> str:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of: {'; '.join(sorted(known))}")
+        return name
+
+    return checked
+
+
 def main(arguments: list[str]) -> int:
     """0 where every module ran, whatever its figures; 1 where one failed; 2 for an unknown name."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
-    parser.add_argument("module", nargs="*", help=f"one or more of: {', '.join(modules())} (default: all)")
+    parser = parser_of("bench", __doc__)
+    known = modules()
+    parser.add_argument(
+        "module", nargs="*", type=one_of(known), help=f"one or more of: {', '.join(known)} (default: all)"
+    )
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    unknown = sorted(set(given.module) - set(modules()))
-    if unknown:
-        parser.error(f"no measuring module {', '.join(unknown)}; there are {', '.join(modules())}")
     if given.into:
         measure_here(given.module[0], given.into)
         return 0
@@ -131,7 +148,7 @@ def main(arguments: list[str]) -> int:
     # Not a terminal: give the table room, so that no note is cut in a log.
     console = Console(width=None if sys.stdout.isatty() else 180)
     progress = Console(stderr=True, highlight=False)
-    for name in given.module or modules():
+    for name in given.module or known:
         begun = time.perf_counter()
         progress.print(f"measuring {name} …")
         results[name] = measure_apart(name)

@@ -7,12 +7,14 @@ phases want unlike watermarks, or with ``--alike`` traffic that one setting serv
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bench.__main__ import parser_of
 from bench.figure import Figure
 from bench.phases import STATICS, by_phase, static_runs
 from lab.demo.closed_loop import Interval, Round, outcome_of
@@ -124,11 +126,14 @@ def measure() -> Iterable[Figure]:
     )
 
 
-def main(arguments: list[str]) -> None:
-    plan = ALIKE if "--alike" in arguments else FULL
-    seeds = [int(one) for one in arguments if one != "--alike"]
-    print(json.dumps(run(seeds or SEEDS, plan), indent=2))
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of("bench.closed_loop", __doc__)
+    parser.add_argument("seeds", nargs="*", type=int, default=SEEDS, metavar="SEED", help="default: 1 to 10")
+    parser.add_argument("--alike", action="store_true", help="traffic that one setting serves")
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # its processes are ended first
+    print(json.dumps(run(given.seeds, ALIKE if given.alike else FULL), indent=2))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

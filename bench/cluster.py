@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bench.__main__ import parser_of
 from bench.figure import Figure
 from bench.search import run, scenario_from_reports
 from twin.search.problem import SearchSettings
@@ -87,9 +87,11 @@ def measure() -> Iterable[Figure]:
     )
 
 
-def main(arguments: list[str]) -> None:
-    print(json.dumps(measured(int(arguments[0]) if arguments else CANDIDATES), indent=2))
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of("bench.cluster", __doc__)
+    parser.add_argument("candidates", nargs="?", type=int, default=CANDIDATES, help="default: %(default)s")
+    print(json.dumps(measured(parser.parse_args(arguments).candidates), indent=2))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

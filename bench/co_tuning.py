@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise, product
@@ -19,6 +19,7 @@ from itertools import pairwise, product
 import numpy as np
 from rich.console import Console
 
+from bench.__main__ import one_of, parser_of
 from bench.accuracy import markdown
 from bench.figure import Figure
 from bench.rivals.scenarios import Scenario as Bench
@@ -299,7 +300,7 @@ def classes(names: Iterable[str]) -> None:
     Console(width=220).print(table)
 
 
-def main(names: list[str]) -> None:
+def together(names: Iterable[str]) -> None:
     table = markdown("problem", "clocks", "set", "watermark alone", "together", "more", "changes")
     with closing(make_workers(os.cpu_count() or 1)) as workers:
         for problem, clocks in cases(names):
@@ -319,7 +320,20 @@ def main(names: list[str]) -> None:
     Console(width=220).print(table)
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of("bench.co_tuning", __doc__)
+    known = one_of({one.name for one in (*PROBLEMS, *OF_CLASSES)})
+    parser.add_argument("names", nargs="*", type=known, metavar="PROBLEM", help="default: all")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--sweep", action="store_const", const=sweep, dest="show", help="goodput by NIC parameter"
+    )
+    what.add_argument(
+        "--classes", action="store_const", const=classes, dest="show", help="values by NIC class"
+    )
+    given = parser.parse_args(arguments)
+    (given.show or together)(given.names)
+
+
 if __name__ == "__main__":
-    modes = {"--sweep": sweep, "--classes": classes}
-    first, *others = sys.argv[1:] or [""]
-    modes[first](others) if first in modes else main(sys.argv[1:])
+    main()

@@ -7,7 +7,6 @@ seed, from a recording; each then stands for as many more packets.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,6 +15,7 @@ from types import MappingProxyType
 import numpy as np
 from rich.console import Console
 
+from bench.__main__ import one_of, parser_of
 from bench.accuracy import FIGURES, REFERENCE, as_predictions, markdown, order_agreement
 from bench.figure import Figure
 from bench.search import INCUMBENT
@@ -137,11 +137,13 @@ def measure() -> Iterable[Figure]:
             )  # fmt: skip
 
 
-def main(names: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of("bench.from_reports", __doc__)
+    parser.add_argument("names", nargs="*", type=one_of(SAMPLED), metavar="PROBLEM", help="default: all")
     console = Console(width=160)
     truths = markdown("problem", "figure", "reports ÷ truth", "lowest to highest", "rank")
     coarse = markdown("problem", "1 packet in", "mean queue ÷ that from all reports, by seed", "off")
-    for name in names:
+    for name in parser.parse_args(arguments).names or SAMPLED:
         for one in against_truth(name):
             span = f"{one.lowest:.2f} to {one.highest:.2f}"
             truths.add_row(name, one.figure, f"{one.ratio:.3f}", span, f"{one.rank:.3f}")
@@ -152,4 +154,4 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(SAMPLED))
+    main()

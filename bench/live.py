@@ -12,7 +12,6 @@ elephants shows only as they pile up. Each takes minutes.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from types import MappingProxyType
 import numpy as np
 from rich.console import Console
 
+from bench.__main__ import one_of, parser_of
 from bench.accuracy import markdown
 from bench.figure import Figure
 from bench.phases import STATICS
@@ -377,7 +377,7 @@ def print_gains(names: Sequence[str]) -> None:
     Console(width=170).print(table)
 
 
-def main(names: Sequence[str]) -> None:
+def print_rounds(names: Sequence[str]) -> None:
     table = markdown("traffic", "recommended", "predicted", "by packets", "best static", "its gain")
     workers = make_workers(2)
     console = Console(width=170)
@@ -395,8 +395,16 @@ def main(names: Sequence[str]) -> None:
     console.print(table)
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of("bench.live", __doc__)
+    known = one_of(["gains", "collectives", *TRAFFIC, *COLLECTIVES])
+    what = "collectives: all of these; default: all others; gains: print these alone"
+    parser.add_argument("names", nargs="*", type=known, metavar="TRAFFIC", help=what)
+    names = parser.parse_args(arguments).names
+    show = print_gains if "gains" in names else print_rounds
+    traffic = [one for name in names for one in (COLLECTIVES if name == "collectives" else [name])]
+    show([one for one in traffic if one != "gains"] or list(TRAFFIC))
+
+
 if __name__ == "__main__":
-    of_gains = sys.argv[1:2] == ["gains"]
-    given = sys.argv[1 + of_gains :]
-    wanted = list(COLLECTIVES) if given == ["collectives"] else given or list(TRAFFIC)
-    (print_gains if of_gains else main)(wanted)
+    main()

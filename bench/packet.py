@@ -24,6 +24,7 @@ import numpy as np
 from rich.console import Console
 
 from bench import accuracy
+from bench.__main__ import parser_of
 from bench.accuracy import Cell, markdown
 from bench.figure import Figure, write
 from learn.states import any_watermark, state
@@ -255,7 +256,9 @@ def show_drawn(first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] != ["drawn"]:
-        sys.exit("usage: python -m bench.packet drawn [FIRST [COUNT]]; the rest: python -m bench packet")
-    given = [int(one) for one in sys.argv[2:4]]
-    show_drawn(*given, *(FIRST_DRAWN, N_DRAWN)[len(given) :])
+    parser = parser_of("bench.packet", "States drawn at random; the rest: python -m bench packet.")
+    parser.add_argument("what", choices=["drawn"])
+    parser.add_argument("first", nargs="?", type=int, default=FIRST_DRAWN, help="default: %(default)s")
+    parser.add_argument("count", nargs="?", type=int, default=N_DRAWN, help="default: %(default)s")
+    given = parser.parse_args()
+    show_drawn(given.first, given.count)

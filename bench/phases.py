@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from rich.console import Console
 
+from bench.__main__ import parser_of
 from bench.accuracy import markdown
 from lab.demo.closed_loop import Interval, Run, gains_over
 from lab.demo.plan import FULL, VENDOR_DEFAULT, DemoPlan
@@ -134,8 +134,10 @@ def one_interval_late(plan: DemoPlan, seed: int, best: Sequence[Watermark]) -> R
     return changing_run(plan, seed, "one interval late", [(0.0, VENDOR_DEFAULT), *begins])
 
 
-def main(arguments: list[str]) -> None:
-    plan, seed = FULL, int(arguments[0]) if arguments else 1
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of("bench.phases", __doc__)
+    parser.add_argument("seed", nargs="?", type=int, default=1, help="default: %(default)s")
+    plan, seed = FULL, parser.parse_args(arguments).seed
     runs = static_runs(plan, seed)
     gains = [by_phase(plan, runs[0], run) for run in runs]
     best = best_of_each(plan, gains)
@@ -156,4 +158,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

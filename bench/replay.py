@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from bench.__main__ import parser_of
 from bench.figure import Figure
 from telemetry.topology import GBPS, leaf_spine
 from twin.engine import engine
@@ -224,16 +224,21 @@ def measure() -> Iterable[Figure]:
     yield from slices_judged()
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the figures."""
+    parser = parser_of("bench.replay", __doc__)
+    parser.add_argument("what", nargs="?", choices=["slices"], help="these alone; default: all else")
+    parser.add_argument(
+        "seeds", nargs="*", type=int, default=[1], metavar="SEED", help="of slices; default: 1"
+    )
+    given = parser.parse_args(arguments)
     figures: Iterable[Figure] = measure()
-    if arguments[:1] == ["slices"]:
-        seeds = [int(one) for one in arguments[1:]] or [1]
-        figures = (one for seed in seeds for clocks in PRESETS for one in slices_judged(seed, clocks))
+    if given.what == "slices":
+        figures = (one for seed in given.seeds for clocks in PRESETS for one in slices_judged(seed, clocks))
     for figure in figures:
         goal = "" if figure.goal is None else f"  goal {figure.goal:g}"
         print(f"{figure.name:58s} {figure.value:8.2f} {figure.unit}{goal}  {figure.note}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

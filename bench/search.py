@@ -8,12 +8,12 @@ fabrics of 16 and of 1 024 hosts.
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.__main__ import parser_of
 from bench.figure import Figure
 from bench.replay import GROWING, fabric_under
 from service.tuning.recordings import recorded_scenario
@@ -132,13 +132,18 @@ def leaf_spines() -> Iterable[Figure]:
             )
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measures the scenario file given, or the reports' scenario."""
-    if arguments == ["large"]:
+    parser = parser_of("bench.search", __doc__)
+    parser.add_argument(
+        "scenario", nargs="?", metavar="FILE", help="of a scenario; large: leaf-spine fabrics"
+    )
+    given = parser.parse_args(arguments).scenario
+    if given == "large":
         for figure in leaf_spines():
             print(f"{figure.name}: {figure.value:.1f} {figure.unit}, goal {figure.goal:g}; {figure.note}")
         return
-    scenario = load_scenario(Path(arguments[0])) if arguments else None
+    scenario = load_scenario(Path(given)) if given else None
     print(json.dumps([run(scenario), run(scenario, settings=SearchSettings())], indent=2))
 
 
@@ -155,4 +160,4 @@ def _by_stage(begin: float, marks: list[tuple[float, Progress]]) -> dict[str, di
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -258,7 +258,7 @@ def _shortfall(pyplot: Any, standings: Standings, scenario: str, looks: dict[Pai
 def _smoothed(values: Floats) -> tuple[Floats, Floats]:
     """Milliseconds and the mean over a few of them."""
     mean: Floats = np.convolve(values, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, mode="valid")
-    return (np.arange(len(mean)) + _SMOOTHED_OVER / 2) * SLICE_S * 1e3, mean
+    return (np.arange(len(mean), dtype=np.float64) + _SMOOTHED_OVER / 2) * SLICE_S * 1e3, mean
 
 
 def _edges(axes: Any, scenario: str, *, named_phases: bool = False) -> None:
