@@ -271,8 +271,6 @@ _PLATFORMS = {
     "sonic": "service.polling.sonic:sonic_source",
     "sonic-gnmi": "service.polling.sonic_gnmi:sonic_gnmi_source",
 }
-PLATFORMS = tuple(_PLATFORMS)
-"""The platforms whose counters are polled."""
 
 
 def counter_polling(
