@@ -15,7 +15,7 @@ import numpy as np
 
 from rollout.plan import Figures
 from telemetry.network.figures import TrafficFigures, WindowFigures
-from twin.prediction import GainFigures, Prediction, Probe, Slowdown, SolveStatus
+from twin.prediction import BLOCKS, GainFigures, Prediction, Probe, Slowdown, SolveStatus
 from twin.search.gain import Policy, gain_over
 from twin.watermark import Watermark
 
@@ -73,18 +73,22 @@ def measured_gain(before: Measured, after: Sequence[Measured], policy: Policy) -
         )
         for one in known
     ]
-    errors_after = [
+    gains_after = [
         gain_over(
             _window(before.figures, (before.figures,) * len(one.without_block)),
             _window(one.figures, one.without_block),
             policy,
             share,
-        ).noise
+        )
         for one in known
     ]
+    # Of blocks alone: what few mice leave open is of predictions, and a window does not tell how many it has.
+    shaken_before, shaken_after = (
+        np.array([gain.deviations[:BLOCKS] for gain in found]) for found in (gains, gains_after)
+    )
     # The window before is the same in all of them, each window after only in its own.
-    error_before = float(np.sqrt(np.sum(np.mean([gain.deviations for gain in gains], axis=0) ** 2)))
-    error_after = math.hypot(*errors_after) / len(known)
+    error_before = float(np.linalg.norm(shaken_before.mean(axis=0)))
+    error_after = float(np.linalg.norm(shaken_after)) / len(known)
     value = sum(gain.value for gain in gains) / len(known)
     return MeasuredGain(value, math.hypot(error_before, error_after))
 

@@ -43,6 +43,10 @@ def test_the_same_figures_before_and_after_are_no_gain_and_quiet_blocks_no_error
     assert gain(window(), window()) == (0.0, 0.0)
 
 
+def test_a_probe_that_slows_down_more_than_mice_is_measured_and_no_error() -> None:
+    assert gain(window(), window(probe_p99_slowdown=20.0)) == (pytest.approx(-0.25 * math.log(2)), 0.0)
+
+
 def test_a_gain_is_of_the_policy_and_of_each_figure_as_in_a_prediction() -> None:
     better = window(elephant_slowdown=2.0, mice_p99_slowdown=10.0, probe_p99_slowdown=5.0)
     assert gain(window(), better)[0] == pytest.approx(math.log(2))
