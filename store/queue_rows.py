@@ -204,9 +204,10 @@ def seen(
             func.sum(rows.c.throughput_bytes_per_s),
             func.sum(rows.c.marked_packets_per_s),
             func.sum(rows.c.pause_share),
+            func.count() - func.count(rows.c.pause_share),
         )
     ).one()
-    steps, depth, untold, most, throughput, marks, paused = row
+    steps, depth, untold, most, throughput, marks, paused, uncounted = row
     if not steps:
         return None
     named = select(rows.c.switch, rows.c.port).distinct().subquery()
@@ -219,7 +220,7 @@ def seen(
         depth_max_bytes=most,
         throughput_bytes_per_s=None if throughput is None else throughput / steps,
         marked_packets_per_s=None if marks is None else marks / steps,
-        pause_share=None if paused is None else paused / cells,
+        pause_share=None if paused is None else paused / (cells - uncounted),
     )
 
 

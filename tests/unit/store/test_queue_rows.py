@@ -200,6 +200,14 @@ def test_what_was_seen_of_some_switches(three: Database) -> None:
     assert three.read_now(lambda one: seen(one, 60, switches=["leaf1"], **EARLY)) is None
 
 
+def test_ports_without_counters_do_not_count_as_never_paused(database: Database) -> None:
+    put(database, 0, step("e0", pause=0.2), step("e1", pause=None))
+    put(database, 10, step("e1", pause=None))
+    found = database.read_now(lambda one: seen(one, 10, switches=["leaf1"], **EARLY))
+    assert found is not None
+    assert found.pause_share == pytest.approx(0.2 / 2)  # of e0, which was not there in one step of two
+
+
 def test_a_time_lies_in_the_step_that_began_last() -> None:
     assert begin_ns(EPOCH_NS + 59 * S, 60) == EPOCH_NS
     assert begin_ns(EPOCH_NS + 60 * S, 60) == EPOCH_NS + 60 * S
