@@ -218,10 +218,9 @@ def times_of(rollout: RolloutState, *, span_s: float, window_s: float, now_ns: i
         from_ns = set_ns + window_ns
         until_ns = min(from_ns + span_ns, now_ns, now_ns if back_s is None else _ns(back_s))
         after = (from_ns, until_ns) if from_ns < until_ns else None
-    ended = rollout.phase is Phase.DONE
-    reached = rollout.plan.stages if ended else rollout.plan.stages[: rollout.stage + 1]
+    last = len(rollout.plan.stages) - 1 if rollout.phase is Phase.DONE else rollout.stage
     return Times(
-        switches=tuple(name for stage in reached for name in stage),
+        switches=rollout.plan.watched(last),
         before=(proposed_ns - span_ns, proposed_ns),
         set_ns=set_ns,
         after=after,

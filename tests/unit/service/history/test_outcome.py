@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from rollout.plan import Limits, RolloutPlan
 from rollout.state import Phase, RolloutState
@@ -73,6 +76,22 @@ def test_while_the_canary_is_watched_it_is_of_the_canary() -> None:
     watched = rollout(*WATCHED[:1], stage=0)
     assert after(watched) == (113.0, 173.0)
     assert times(watched).switches == NAMES[:1]
+
+
+@pytest.mark.parametrize(
+    ("host_stage", "reached"), [(0, NAMES), (2, NAMES[:1])], ids=["hosts first", "switches first"]
+)
+def test_what_hosts_run_shows_on_all_switches_and_hosts_are_none_of_them(
+    host_stage: int, reached: tuple[str, ...]
+) -> None:
+    def with_hosts(state: RolloutState) -> RolloutState:
+        stages = [*state.plan.stages]
+        stages.insert(host_stage, ("h1",))
+        plan = structs.replace(state.plan, stages=tuple(stages), nics={"h1": {"rpg_ai_rate": 5}})
+        return replace(state, plan=plan)
+
+    assert times(with_hosts(rollout(*WATCHED[:1], stage=0))).switches == reached
+    assert times(with_hosts(rollout(*WATCHED, (180.0, Phase.DONE)))).switches == NAMES
 
 
 @pytest.mark.parametrize("ended", [(), ((135.0, Phase.ROLLED_BACK),)])
