@@ -299,7 +299,7 @@ class Moments:
         for one in reversed(self._kept):
             fits = one.look_s <= left_s + 1e-9 and len(chosen) < self._count
             named = _named(one.scenario.ports)
-            same = all(ports.get(name, port) == port for name, port in named.items())
+            same = all(ports.get(name) == port for name, port in named.items())
             if fits and (same or not state.topology_declared) and one.end_ns <= this.begin_ns:
                 ports = ports | {name: port for name, port in named.items() if name not in ports}
                 chosen.append(one)

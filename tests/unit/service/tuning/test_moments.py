@@ -104,7 +104,8 @@ def test_all_moments_monitor_the_newest_ports() -> None:
 def test_moments_that_show_other_ports_come_on_those_of_all() -> None:
     kept = moments()
     kept.keep(star([(5, 6)], n_hosts=7, name="wide"), WHOLE, window(10), 10)
-    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), WHOLE, window(30)).moments
+    discovered = replace(window(30), topology_declared=False)
+    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), WHOLE, discovered).moments
     assert narrow.ports == wide.ports
     assert narrow.ports[:8] == star([(1, 2)], n_hosts=4).ports
     crossed = [
@@ -122,6 +123,14 @@ def test_moments_of_another_topology_are_left_out() -> None:
     assert alone.ports == slower.ports
     found = kept.to_judge(slower, WHOLE, replace(window(30), topology_declared=False)).moments
     assert [one.ports for one in found] == [slower.ports] * 2
+
+
+def test_moments_on_ports_that_are_no_longer_declared_are_left_out() -> None:
+    kept = moments()
+    for end_s, n_hosts in ((10, 7), (20, 3)):
+        kept.keep(star([(0, 1)], n_hosts=n_hosts, name=str(n_hosts)), WHOLE, window(end_s), end_s)
+    judged = kept.to_judge(star([(1, 2)], n_hosts=4, name="4"), WHOLE, window(30))
+    assert [one.name for one in judged.moments] == ["4", "3"]
 
 
 def test_the_seconds_replayed_are_bounded() -> None:
