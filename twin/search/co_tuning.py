@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from twin.errors import ScenarioError, SearchError
 from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.candidates import CONFIRM_STREAM, TOGETHER_STREAM, NarrowedSampler, generator
@@ -446,13 +448,15 @@ class _Search:
         alone, joint = self._runs.gains("leaders", both, self._fresh, "decide")
         second_more = None
         if "second" in self._runs.looks and pick != self._start:
-            seconds = self._runs.gains("second opinion", both, self._fresh[:1], "second")
-            second_more = seconds[1].value - seconds[0].value
-            if math.isfinite(second_more):
-                alone, joint = (
-                    of_two_engines(first, second, 0.5)
-                    for first, second in zip((alone, joint), seconds, strict=True)
-                )
+            # Where it fails, the first engine decides alone, as in the rest of the round.
+            with suppress(SearchError, ScenarioError):
+                seconds = self._runs.gains("second opinion", both, self._fresh[:1], "second")
+                second_more = seconds[1].value - seconds[0].value
+                if math.isfinite(second_more):
+                    alone, joint = (
+                        of_two_engines(first, second, 0.5)
+                        for first, second in zip((alone, joint), seconds, strict=True)
+                    )
         more = joint.less(alone)
         recommended = (
             pick != self._start

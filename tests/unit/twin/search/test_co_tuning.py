@@ -14,7 +14,7 @@ from telemetry.topology import GBPS
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.search.test_round import COUPLED, INCUMBENT, problem, settings
-from twin.errors import ParameterError
+from twin.errors import ParameterError, ScenarioError
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.co_tuning import change_of
@@ -133,6 +133,13 @@ class Disagrees(AnalyticEngine):
     def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
         factor = 1.0 + 50e-6 / scenario.dcqcn.cnp_interval_s
         return [SendersMatter.slower(self.one(scenario, one.usual, seed), factor) for one in watermarks]
+
+
+class Refuses(AnalyticEngine):
+    """A second engine that refuses every scenario."""
+
+    def predict(self, scenario: Scenario, watermarks: Any, *, seed: int) -> list[Prediction]:
+        raise ScenarioError("scenario", None, "paths are too long", "shorten them")
 
 
 class RolesMatter(AnalyticEngine):
@@ -272,6 +279,16 @@ def test_a_second_engine_that_would_see_next_to_nothing_is_not_asked() -> None:
     answer = found("SendersMatter", second_engine=f"{HERE}:Disagrees", second_packet_hops=10)
     assert answer.second_more is None
     assert answer.recommended
+
+
+def test_a_second_engine_that_fails_ends_no_round() -> None:
+    how = replace(settings(), engine=f"{HERE}:SendersMatter", what=("watermark", "nic"))
+    how = replace(how, second_engine=f"{HERE}:Refuses")
+    answer = tune(problem(COUPLED), how, seed=3, workers=InProcessWorkers())
+    assert "paths are too long" in " ".join(answer.notes)
+    assert answer.co_tuning is not None
+    assert answer.co_tuning.second_more is None
+    assert answer.co_tuning.recommended
 
 
 def test_traffic_that_is_not_like_the_networks_gets_no_joint_change() -> None:
