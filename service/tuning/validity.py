@@ -219,7 +219,7 @@ class Validity:
             entry,
             candidates=candidates,
             trajectories=trajectories,
-            holds=[*entry.holds, *([cooling.reason] if cooling else [])],
+            holds=[*(self._holds(entry) if pending else entry.holds), *([cooling.reason] if cooling else [])],
             blocked=[
                 BlockDocument(
                     reason=block.reason, until=None if block.until_ns is None else timestamp(block.until_ns)
@@ -282,10 +282,14 @@ class Validity:
                 "and that is not overwritten.",
                 f"look at /v1/switches/{drifted[0]}, and POST its /adopt if that is as it should be",
             )
-        for sentence in entry.holds:
+        for sentence in self._holds(entry):
             yield Block(sentence, "wait for a round without holds")
         if (cooling := self._cooling()) is not None:
             yield cooling
+
+    def _holds(self, entry: Entry) -> list[str]:
+        """Those of its round, and what a later one that could not tell has measured: it leaves what waits."""
+        return list(dict.fromkeys((*entry.holds, *self.gate.held(age_s=0.0))))
 
     def _cooling(self) -> Block | None:
         left_s = self.gate.cooling_left_s()

@@ -10,6 +10,7 @@ import pytest
 from switches.base import QueueWatermark, Reading, StagedChange
 from tests.integration.http.test_rollouts import FOREIGN, TUNING, Fleet, Here, started
 from tests.unit.service.rollouts.world import Switch, away
+from tests.unit.service.tuning.rounds import keeping
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
@@ -196,3 +197,16 @@ async def test_a_gate_is_told_with_the_time_it_opens() -> None:
         (block,) = found["blocked"]
         assert block["until"] == "2026-01-01T00:17:40.000Z"
         assert "until 00:17:40 UTC" in block["reason"]
+
+
+async def test_a_later_round_that_finds_the_twin_out_of_step_holds_what_waits() -> None:
+    async with started() as here:
+        await here.feed()
+        at = await here.tuned()
+        unsure = keeping().recommendation
+        here.service.validity.gate.round_ended(unsure, 1e12, age_s=0.0)
+        (hold,) = (await here.get(at))["holds"]
+        assert hold.startswith("Held: the measured queue is 0.00 times the predicted one")
+        assert hold.removesuffix(".") in (await here.refused(f"{at}/approve"))["rule"]
+        here.service.validity.gate.round_ended(unsure, 0.0, age_s=0.0)
+        assert (await here.post(f"{at}/approve"))["status"] == "approved"
