@@ -174,7 +174,10 @@ def judge(
             f"better than it by the margin of {found.amount(margin)}.",
             remarks,
         )
-    alike = f"; {found.n_alike} others cannot be told apart from the best, this one is nearest to what runs"
+    others = f"{found.n_alike} other{'' if found.n_alike == 1 else 's'}"
+    alike = (
+        f"; {others} cannot be told apart from the best, of those sure to gain this is nearest to what runs"
+    )
     return Verdict(
         VerdictKind.CHANGE,
         f"Change: the best of {n_tried} candidates {found.text} (margin {found.amount(margin)})"

@@ -108,9 +108,10 @@ def why(
 def _effects(incumbent: Prediction, winner: Prediction, policy: Policy) -> list[str]:
     """What gets faster, then what gets slower, each in the order of its weight in a gain."""
     relative = relative_changes(incumbent, winner)
+    probe = policy.probe if "mice_p99_slowdown" in relative else 1.0
     who = {
-        "mice_p99_slowdown": ("mice", " at p99", policy.delay),
-        "probe_p99_slowdown": ("a small message", " at p99", policy.delay),
+        "mice_p99_slowdown": ("mice", " at p99", policy.delay * (1.0 - probe)),
+        "probe_p99_slowdown": ("a small message", " at p99", policy.delay * probe),
         "elephant_slowdown": ("elephants", "", policy.bulk),
     }
     found = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.prediction import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Probe, Slowdown, SolveStatus
 from twin.search.explain import relative_changes, why
 from twin.search.gain import Policy
 from twin.search.recommendation import Verdict, VerdictKind
@@ -27,7 +29,7 @@ def prediction(queue: float, elephant: float | None, mice: float | None, pause: 
     return Prediction(watermark, SolveStatus.OK, queue, 0.0, 0.0, 1e10, 0.0, 0.0, pause, slowdown)
 
 
-def sentence(before: Prediction, after: Prediction, pfc: bool = True) -> str:
+def sentence(before: Prediction, after: Prediction, pfc: bool = True, probe: float = 0.5) -> str:
     return why(
         CHANGE,
         after.watermark,
@@ -35,7 +37,7 @@ def sentence(before: Prediction, after: Prediction, pfc: bool = True) -> str:
         after,
         dominant_class="mouse",
         pfc=pfc,
-        policy=Policy(),
+        policy=Policy(probe=probe),
         gained="8.1 ± 1.9 % better for the balanced policy",
     )
 
@@ -46,6 +48,21 @@ def test_a_change_in_numbers_with_units() -> None:
         "mice 25 % faster at p99, elephants 3 % slower, mean queue falls from 62.7 KB to 30 KB (−52 %), "
         "no pause (was 9 ms of PFC pause); mice carry the most bytes."
     )
+
+
+@pytest.mark.parametrize(
+    ("share", "order"),
+    [
+        (0.5, "a small message 30 % faster at p99, mice 25 % faster at p99,"),
+        (0.0, "mice 25 % faster at p99, a small message 30 % faster at p99,"),
+    ],
+)
+def test_mice_and_the_probe_are_told_in_the_order_of_their_weights(share: float, order: str) -> None:
+    before, after = (
+        replace(prediction(10_000, 2.0, mice), probe={"all": Probe(9, 1.0, probe)})
+        for mice, probe in ((20.0, 10.0), (15.0, 7.0))
+    )
+    assert order in sentence(before, after, probe=share)
 
 
 def test_without_completions_it_speaks_of_goodput() -> None:
