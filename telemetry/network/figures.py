@@ -150,10 +150,9 @@ def _seen_messages(
     )
     first, length_ns = found.first_row, snapshot.span_ns[1] - snapshot.span_ns[0]
     begins, ends = block[own][first], _blocks(found.last_ns, length_ns, n_blocks)
-    n_seen = found.n_samples / kept.stands_for[first]
-    through = (n_seen >= SEEN_WELL) & (begins == 0) & (ends == n_blocks - 1)
-    slowdown = _slowdowns(found, n_seen, at_ns[own][first], wait_s[own][first], routes, path[first])
-    counts = (n_seen >= SEEN_WELL) & ~found.running_at_open & ~through & ~np.isnan(slowdown)
+    through = (found.n_samples >= SEEN_WELL) & (begins == 0) & (ends == n_blocks - 1)
+    slowdown = _slowdowns(found, at_ns[own][first], wait_s[own][first], routes, path[first])
+    counts = (found.n_samples >= SEEN_WELL) & ~found.running_at_open & ~through & ~np.isnan(slowdown)
     rows = np.isin(flow, found.flow[through])  # what else such a flow sends is little
     through_bytes = np.bincount(block[own][rows], kept.true_bytes[rows], minlength=n_blocks)
     return _SeenMessages(
@@ -169,7 +168,6 @@ def _seen_messages(
 
 def _slowdowns(
     found: Messages,
-    n_seen: NDArray[np.float64],
     first_ns: NDArray[np.float64],
     wait_s: NDArray[np.float64],
     routes: _Routes,
@@ -180,7 +178,7 @@ def _slowdowns(
     n packets sampled at random lie on average (n − 1)/(n + 1) of the duration apart; the crossing of the
     first, with its wait, comes before.
     """
-    stretch = (n_seen + 1) / np.maximum(n_seen - 1, 1)
+    stretch = (found.n_samples + 1) / np.maximum(found.n_samples - 1, 1)
     sending_s = (found.last_ns - first_ns) * stretch / NS_PER_S
     crossing_s = routes.reported_s[path]
     return (sending_s + np.nan_to_num(wait_s) + crossing_s) / (

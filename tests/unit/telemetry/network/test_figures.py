@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ CROSSING_NS = 2 * (1_000 + 1_000 / BYTES_PER_NS)  # of a full packet alone: two 
 TO_REPORT_NS = CROSSING_NS / 2
 
 
-def measured(reports: list[dict[str, Any]], topology: Topology) -> WindowFigures:
-    window = Window(SETTINGS, topology)
+def measured(
+    reports: list[dict[str, Any]], topology: Topology, settings: WindowSettings = SETTINGS
+) -> WindowFigures:
+    window = Window(settings, topology)
     ends = [at(0, 9), at(LENGTH_NS - 1, 9)]  # fix the window's ends
     added = window.add(batch_of(sorted([*ends, *reports], key=lambda one: one["ts_ns"])))
     assert added.errors == ()
@@ -88,6 +91,12 @@ def test_a_message_seen_too_little_or_under_way_at_the_begin_does_not_count(two_
     window.add(batch_of([at(LENGTH_NS - 1, 9)]))
     found = window_figures(window.snapshot(), two_hosts, n_blocks=BLOCKS)
     assert found.whole.elephant_slowdown is None
+
+
+def test_a_message_of_a_thinned_window_is_seen_by_the_reports_that_are_left(two_hosts: Topology) -> None:
+    reports = [one for n in range(20) for one in message(1e6 + 3e6 * n, n + 10, 2_000_000, 2.0, every=20)]
+    found = measured(reports, two_hosts, replace(SETTINGS, max_reports=len(reports) // 3))  # one in four
+    assert found.whole.elephant_slowdown == pytest.approx(2.0, rel=0.05)
 
 
 def test_flows_that_run_through_the_window_have_a_goodput_and_their_share_of_the_bulk(
