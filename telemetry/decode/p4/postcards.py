@@ -412,6 +412,9 @@ class PostcardMerger:
         """Releases packets whose first postcard came by ``before_ns``, and more where too many are held."""
         if not self._pending:
             return ReportBatch.empty()
+        # Here, not where they are marked: after a silence that was long ago.
+        fresh = self._oldest_ns - self._released["at_ns"] < _LATE_FOR_HOLDS * self._hold_ns
+        self._released = self._released[fresh]
         packets = PacketPaths.of(np.concatenate(self._held), self._released)
         chosen = packets.is_late | (packets.came_ns <= before_ns)
         hurried = 0
@@ -432,13 +435,12 @@ class PostcardMerger:
         return batch
 
     def _mark(self, packets: PacketPaths, chosen: NDArray[np.bool_]) -> None:
-        """Remembers released packets for as long as late postcards may arrive."""
+        """Remembers released packets, to know late postcards by."""
         known = np.flatnonzero(chosen & ~packets.is_late & packets.is_identified)
         marks = np.empty(len(known), _NO_MARK.dtype)
         marks["flow"], marks["identity"] = packets.flow[known], packets.identity[known]
         marks["at_ns"] = self._now_ns
-        fresh = self._now_ns - self._released["at_ns"] < _LATE_FOR_HOLDS * self._hold_ns
-        self._released = np.concatenate([self._released[fresh], marks])[-self._max_pending :]
+        self._released = np.concatenate([self._released, marks])[-self._max_pending :]
 
     def _forget(self) -> None:
         """Drops unused flows and places once there are many."""

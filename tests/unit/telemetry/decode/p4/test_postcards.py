@@ -169,11 +169,12 @@ def test_a_postcard_that_comes_after_its_path_is_left_out_and_counted() -> None:
     assert merger.counts == PostcardCounts(paths=1, merged=1, late=1)
 
 
-def test_a_packet_of_the_same_number_much_later_is_another() -> None:
+@pytest.mark.parametrize("others", [range(0), range(5, 11)])
+def test_a_packet_of_the_same_number_much_later_is_another(others: range) -> None:
     merger = PostcardMerger(hold_ns=HOLD_NS)
     merger.merged(read(card(1)), 0)
     merger.due(2 * HOLD_NS)
-    for turn in range(5, 11):
+    for turn in others:
         merger.merged(read(card(1, 100 + turn)), turn * HOLD_NS)
     merger.merged(read(card(2)), 11 * HOLD_NS)
     assert ["2"] in nodes(merger.flush())
