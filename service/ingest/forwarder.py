@@ -27,7 +27,7 @@ TIMEOUT_S = 60.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 MOST_FAILURES = 10
-"""Responses of status 500 to one body, over about as many seconds, before it is dropped.
+"""Responses of status 500 to one body, in a row, over about as many seconds, before it is dropped.
 
 The body may be the cause, and all others wait behind it.
 """
@@ -166,7 +166,8 @@ class Forwarder:
         failures = 0
         while True:
             answer, reason, asked_s = await self._attempt(body)
-            failures += answer is not None and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+            failed = answer is not None and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+            failures = failures + 1 if failed else 0
             if answer is not None and (reason is None or failures == MOST_FAILURES):
                 break
             if self.waits_for is None:

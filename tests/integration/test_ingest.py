@@ -197,6 +197,19 @@ async def test_reports_over_which_the_service_fails_do_not_hold_up_all_others(
     assert here.metric("ecntwin_ingest_pending_bytes") == 0
 
 
+async def test_failures_between_which_the_service_is_away_drop_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarder, "LONGEST_PAUSE_S", 0.0)
+    failures = [httpx.Response(500) for _ in range(forwarder.MOST_FAILURES)]
+    service = Answering([*failures[1:], httpx.Response(503), *failures[:1]])
+    service.go.set()
+    async with taking(httpx.MockTransport(service)) as here:
+        await here.post(traffic(3))
+    assert [len(times) for times in service.taken] == [3]
+    assert here.metric("ecntwin_ingest_reports_left_out_total") == 0
+
+
 async def test_memory_is_bounded_while_the_service_is_away() -> None:
     service = Answering()
     settings = manual(server={"max_pending_bytes": 30_000})
