@@ -12,7 +12,7 @@ from api.admission import Ports, encoding_of, media_type_of, received
 from api.deps import PostsTelemetry, ServiceDep
 from service.documents.admin import UdpDocument
 from service.documents.telemetry import IngestDocument
-from service.ingest.formats import ARROW_TYPE, BINARY_TYPE, check_media_type
+from service.ingest.formats import ARROW_TYPE, BINARY_TYPE, HPCC_TYPE, check_media_type
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 
@@ -49,7 +49,7 @@ _REPORTS_DOCUMENTED = _documented(
     "One object per sampled packet, as its sink saw it. Times in nanoseconds, sizes in bytes, "
     "`sampling_rate` the share of packets reported; a hop value that the device does not give is left out.",
     _REPORT,
-    **{ARROW_TYPE: _BYTES, BINARY_TYPE: _BYTES},
+    **{ARROW_TYPE: _BYTES, BINARY_TYPE: _BYTES, HPCC_TYPE: {"schema": _BODY}},
 )
 _COUNTERS_DOCUMENTED = _documented(
     "One object per reading of a port, or of one queue of it. Counters are cumulative; one that the device "
@@ -62,8 +62,9 @@ _COUNTERS_DOCUMENTED = _documented(
 async def post_int_reports(
     request: Request, service: ServiceDep, caller: PostsTelemetry, port: Ports = ()
 ) -> IngestDocument:
-    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; or in binary: one UDP payload,
-    or a capture (pcap, pcapng), of which ``port`` selects datagrams. gzip allowed.
+    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; INT headers of HPCC in JSON
+    records; or in binary: one UDP payload, or a capture (pcap, pcapng), of which ``port`` selects datagrams.
+    gzip allowed.
 
     Good reports in a bad batch are kept.
     """

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from api.app import create_app
 from service.documents import admin, history, predictions, recommendation, rollouts, switches, telemetry
+from service.ingest import formats
 from settings.model import Settings
 
 DOCUMENT: Mapping[str, Any] = create_app(Settings()).openapi()
@@ -95,6 +96,11 @@ def described_body(body: Mapping[str, Any]) -> str | None:
     named = DOCUMENT["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
     text: str | None = body.get("description") or named.get("description")
     return text
+
+
+def test_reports_are_posted_in_every_format_that_is_read() -> None:
+    said = OPERATIONS["POST /v1/telemetry/int"]["requestBody"]["content"]
+    assert {formats.ARROW_TYPE, formats.BINARY_TYPE, formats.HPCC_TYPE} < said.keys()
 
 
 def test_every_tag_is_explained_and_used() -> None:
