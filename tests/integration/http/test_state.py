@@ -21,10 +21,12 @@ from twin.watermark import Watermark
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_empty_window_is_a_409_that_says_what_to_do(here: Running) -> None:
-    for path in ("/v1/state", "/v1/state/queues", "/v1/flows", "/v1/fabric", "/v1/fabric/leaf1"):
+async def test_an_empty_window_is_a_409_that_says_what_to_do_and_is_documented(here: Running) -> None:
+    documented = (await here.get("/openapi.json"))["paths"]
+    for path in ("/v1/state", "/v1/state/queues", "/v1/flows", "/v1/fabric", "/v1/fabric/{name}"):
         answer = await here.get(path, status=409)
         assert "post INT reports" in answer["remedy"]
+        assert "409" in documented[path]["get"]["responses"]
 
 
 async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running) -> None:
