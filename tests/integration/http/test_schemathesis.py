@@ -66,7 +66,8 @@ def schema(*, tokens: bool) -> Any:
 @contextmanager
 def serving(**sections: Any) -> Iterator[str]:
     """The URL of a service on a socket of its own, that has traffic, a recommendation and a rollout."""
-    app = create_app(manual(**sections), workers=InProcessWorkers(), search=SMALL)
+    unhurried = {"enabled": False, "stale_after_s": 3_600.0}  # however long the round takes
+    app = create_app(manual(tuning=unhurried, **sections), workers=InProcessWorkers(), search=SMALL)
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, server_header=False)
     )
