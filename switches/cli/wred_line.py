@@ -21,7 +21,7 @@ from switches.adapter import (
 from switches.base import QueueWatermark, Reading, StagedChange
 from switches.cli.policies import Line, Policies, Section
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
 from switches.transport.http import needs_password
 from switches.units import DeviceWatermark, WatermarkUnits, from_device, named_unit_bytes, to_device
 from twin.watermark import Watermark
@@ -223,6 +223,8 @@ class WredLineAdapter(DeviceAdapter):
             return self._read_in(path, place, queue, found)
         except CapabilityError as error:
             raise _UnknownLineError(error.where, error.received, error.rule, error.remedy) from error
+        except InventoryError as error:  # segments without their size
+            raise _UnknownLineError(error.where, repr(found[0]), error.rule, error.remedy) from error
 
     def _read_in(self, path: tuple[str, ...], place: str, queue: int, found: list[str]) -> Spot:
         where = f"{self._device.where} {place} queue {queue}"

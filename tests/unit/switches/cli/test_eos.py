@@ -244,14 +244,15 @@ def test_an_undo_within_the_timer_keeps_what_others_set_meanwhile(
     assert switch.line(3) == line_of(OTHER)
 
 
+@pytest.mark.parametrize("unit", ["milliseconds", "segments"])
 def test_an_undo_within_the_timer_keeps_also_what_it_cannot_read(
-    switch: EosSwitch, adapter: Switches
+    switch: EosSwitch, adapter: Switches, unit: str
 ) -> None:
     here = adapter()
     change = here.stage(NEW, "r1-a")
     here.apply(change)
     theirs = (
-        "random-detect ecn minimum-threshold 1 milliseconds maximum-threshold 2 milliseconds"
+        f"random-detect ecn minimum-threshold 1 {unit} maximum-threshold 2 {unit}"
         " max-mark-probability 5 weight 0"
     )
     switch.set_by_hand(3, theirs)
@@ -259,7 +260,7 @@ def test_an_undo_within_the_timer_keeps_also_what_it_cannot_read(
         here.rollback(change)
     switch.expire()
     assert switch.line(3) == theirs
-    with pytest.raises(ConcurrentEditError, match="milliseconds"):
+    with pytest.raises(ConcurrentEditError, match=unit):
         here.rollback(change)  # it is left alone, and not tried again for ever
 
 

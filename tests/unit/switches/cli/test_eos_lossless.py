@@ -105,12 +105,15 @@ def test_a_long_map_of_a_form_that_is_not_known_is_passed_over(
     assert read(switch, credentials)["Ethernet1/1"].queue_of_dscp == {}
 
 
-def test_what_cannot_be_told_is_not_known(switch: EosSwitch, credentials: dict[str, Secret]) -> None:
+@pytest.mark.parametrize("unit", ["milliseconds", "segments"])
+def test_what_cannot_be_told_is_not_known(
+    switch: EosSwitch, credentials: dict[str, Secret], unit: str
+) -> None:
     switch.running |= {
         "qos map cos 3 to traffic-class 4": {},
         "qos random-detect ecn of-the-whole-chip": {},
     }
-    odd = "random-detect ecn minimum-threshold 1 milliseconds maximum-threshold 2 milliseconds"
+    odd = f"random-detect ecn minimum-threshold 1 {unit} maximum-threshold 2 {unit}"
     switch.running[f"qos profile {PROFILE}"]["uc-tx-queue 4"] = {f"{odd} max-mark-probability 9": {}}
     port = read(switch, credentials)["Ethernet1/1"]
     assert port.priorities == (LosslessPriority(priority=3),)

@@ -123,7 +123,7 @@ def test_segments_need_their_size() -> None:
     line = (
         "random-detect ecn minimum-threshold 9 segments maximum-threshold 10 segments max-mark-probability 5"
     )
-    with pytest.raises(InventoryError, match="cell_bytes"):
+    with pytest.raises(CapabilityError, match="cell_bytes"):
         read(EOS, line, device=device_with(UnitProfile()))
 
 
