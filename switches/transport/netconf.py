@@ -256,10 +256,7 @@ class NetconfSession:
             raise late(device.where, what, device.timeout_s) from error
         except (NCClientError, OSError, EOFError) as error:
             self._drop()
-            received = f"a session that ended during {what}"
-            rule = "a session lasts as long as its change"
-            remedy = "check the switch, and the network between"
-            raise UnreachableError(device.where, received, rule, remedy) from error
+            raise self._over(f"a session that ended during {what}") from error
         except (SyntaxError, ValueError) as error:  # both XML libraries derive parse errors from SyntaxError
             raise unreadable(
                 device.where,
@@ -315,9 +312,17 @@ class NetconfSession:
             self._session = None
 
     def _opened(self) -> _Session:
-        self.open()
-        assert self._session is not None
+        """Raises ``UnreachableError`` where it has ended: a new one would have neither its lock nor its edits
+        and commit or discard those of others.
+        """
+        if self._session is None or not self._session.connected:
+            raise self._over("a session that has ended")
         return self._session
+
+    def _over(self, received: str) -> UnreachableError:
+        rule = "a session lasts as long as its change"
+        remedy = "check the switch, and the network between"
+        return UnreachableError(self._device.where, received, rule, remedy)
 
 
 class _Session(SSHSession):  # type: ignore[misc]  # ncclient is untyped

@@ -238,14 +238,24 @@ def test_a_commit_of_another_name_does_not_wait(server: OpenConfigNetconf, known
             server.store.faults.refusing.clear()
 
 
-def test_a_session_that_the_switch_ends_is_unreachable_and_opened_anew(
+def test_a_session_that_the_switch_ends_leaves_what_others_edit_then(
     server: OpenConfigNetconf, known_hosts: str
 ) -> None:
-    with session(server.ssh.port, NetconfOptions(known_hosts=known_hosts)) as opened:
-        server.store.faults.losing = True
-        try:
-            with pytest.raises(UnreachableError, match="ended during commit"):
-                opened.commit()
-        finally:
-            server.store.faults.losing = False
-        assert len(opened.get_config(EVERYTHING)) == 1
+    """One opened in its place would have neither its lock nor its edits, and commit or discard theirs."""
+    options = NetconfOptions(known_hosts=known_hosts)
+    with session(server.ssh.port, options) as one, session(server.ssh.port, options) as other:
+        with suppress(LookupError), one.locked():
+            server.store.faults.losing = True
+            try:
+                with pytest.raises(UnreachableError, match="ended during commit"):
+                    one.commit()
+            finally:
+                server.store.faults.losing = False
+            other.edit(EVERYTHING.replace("/>", "><queue-management-profiles/></qos>"))
+            raise LookupError
+        with pytest.raises(UnreachableError, match="that has ended"):
+            one.commit()
+        assert server.store.dirty
+        other.discard()
+        one.open()
+        assert len(one.get_config(EVERYTHING)) == 1
