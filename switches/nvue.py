@@ -317,7 +317,7 @@ class NvueAdapter(DeviceAdapter):
             remedy = "set them by hand once; they are changed from here after that"
             raise CapabilityError(where, f"ECN {found.ecn}, and not all of its values", rule, remedy)
         device = DeviceWatermark(found.min_threshold, found.max_threshold, found.probability)
-        return QueueWatermark(self._profile, queue, from_device(device, _BYTES))
+        return QueueWatermark(self._profile, queue, from_device(device, _BYTES, where))
 
 
 def _units(device: Device) -> WatermarkUnits:

@@ -242,7 +242,7 @@ class WredLineAdapter(DeviceAdapter):
             int(said["kmax"]) * self._unit_bytes(where, said["kmax_unit"]),
             int(said["pmax"]),
         )
-        return Spot(path, place, queue, found[0], from_device(marks, WatermarkUnits()), weight)
+        return Spot(path, place, queue, found[0], from_device(marks, WatermarkUnits(), where), weight)
 
     def _unit_bytes(self, where: str, name: str) -> int:
         cell_bytes = self._device.units.cell_bytes

@@ -129,7 +129,7 @@ def test_what_is_no_curve_names_the_traffic_class(
     values: dict[str, Any], switch: NvueSwitch, adapter: Switches
 ) -> None:
     switch.set_by_hand(3, values)
-    with pytest.raises(CapabilityError):
+    with pytest.raises(CapabilityError, match=r"'leaf1' .* traffic class 3"):
         adapter().read()
     del switch.hardware["3"]["min-threshold"]
     with pytest.raises(CapabilityError, match="traffic class 3"):

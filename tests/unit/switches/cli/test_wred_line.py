@@ -115,7 +115,7 @@ def test_a_line_that_only_drops_or_never_marks_is_no_watermark(grammar: Grammar,
     ],
 )  # fmt: skip
 def test_a_line_that_cannot_be_read_is_said_with_its_queue(grammar: Grammar, line: str, says: str) -> None:
-    with pytest.raises(CapabilityError, match=says):
+    with pytest.raises(CapabilityError, match=f"'leaf1' .* ROCE queue 3: .*{says}"):
         read(grammar, line)
 
 
