@@ -177,7 +177,7 @@ class Rollouts:
         Raises ``UnavailableError`` where the journal cannot be written: then a freeze holds until the service
         ends, and a thaw has no effect.
         """
-        at_s = self.now_s()
+        at_s, before = self.now_s(), self._runner.last_freeze
         if frozen:
             self._runner.last_freeze = Freeze(frozen, by, at_s)  # at once: no further step starts
         document = json.dumps({"frozen": frozen, "by": by}).encode()
@@ -192,6 +192,8 @@ class Rollouts:
                 "the freeze holds, but is not saved and ends with the service",
                 "freeze once more when the database is back",
             ) from error
+        if not frozen and self._runner.last_freeze != before:
+            return self.freeze  # somebody has frozen them while the thaw was written
         self._runner.last_freeze = Freeze(frozen, by, at_s)
         _log.warning("switches are %s by %s", "frozen" if frozen else "thawed", by)
         for rollout in list(self._rollouts.values()):

@@ -117,6 +117,24 @@ async def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(
     assert (await here.ended(rollout)).phase is Phase.DONE
 
 
+async def test_a_thaw_takes_back_no_freeze_that_was_asked_for_while_it_was_written_down(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await here.rollouts.set_freeze(True, "ada")
+    append = here.journal.append
+
+    async def frozen_meanwhile(subject: str, at_s: float, document: bytes) -> None:
+        monkeypatch.undo()
+        await append(subject, at_s, document)
+        here.journal.broken = True
+        with pytest.raises(UnavailableError, match="the freeze holds, but is not saved"):
+            await here.rollouts.set_freeze(True, "eve")
+
+    monkeypatch.setattr(here.journal, "append", frozen_meanwhile)
+    freeze = await here.rollouts.set_freeze(False, "ada")
+    assert (freeze.frozen, freeze.by) == (True, "eve")
+
+
 async def test_a_freeze_asked_for_before_the_journal_could_be_read_outlasts_what_it_says(here: World) -> None:
     await here.journal.append("freeze", T0, b'{"frozen":false,"by":"ada"}')
     here.journal.known, here.journal.broken = False, True
