@@ -286,6 +286,15 @@ async def test_where_pushing_was_turned_off_meanwhile_nothing_is_done_nor_said_t
     assert (await here.ended(rollout)).phase is Phase.ROLLED_BACK
 
 
+async def test_a_dry_run_stays_one_where_pushing_was_turned_on_meanwhile(here: World) -> None:
+    state = await here.rolled_out(plan(written=()))
+    assert (state.phase, here.runs) == (Phase.DONE, ALL_OLD)
+    for switch in here.switches.values():
+        switch.running = NEW
+    state = await here.ended(await here.rollouts.roll_back("r", "ada"))
+    assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_NEW)
+
+
 async def test_a_switch_that_is_not_known_is_retried_until_it_is_seen(here: World) -> None:
     rollout = await here.rollouts.start(QUICK, "ada")
     await here.ended(rollout)
