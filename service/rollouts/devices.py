@@ -123,8 +123,10 @@ class SwitchDevices:
     async def _step(
         self, name: str, plan: RolloutPlan, step: Callable[[SwitchAdapter], T], still: StillWanted
     ) -> T:
-        """Runs a step on a switch, by its ports' roles where the plan sets them so."""
-        if name not in plan.by_role:
+        """Runs a step on a switch, by its ports' roles where the plan sets them so; a dry run is recorded
+        where its document shows it.
+        """
+        if name not in plan.by_role or name not in plan.written:
             return await self._fleet.step(name, step, still=still)
         own = self._own(name, plan)
         return await self._fleet.step(name, lambda _: step(own), still=still)

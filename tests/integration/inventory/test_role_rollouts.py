@@ -249,12 +249,15 @@ async def test_a_part_that_is_refused_takes_the_others_back(starting: Starting, 
         assert switch.running == before
 
 
-async def test_without_push_it_is_staged_and_nothing_is_set(starting: Starting, switch: EosSwitch) -> None:
+async def test_without_push_it_is_staged_and_recorded_and_nothing_is_set(
+    starting: Starting, switch: EosSwitch
+) -> None:
     before = deepcopy(switch.running)
     async with starting(push=False) as here:
         rollout = await here.approved()
         assert (rollout["phase"], rollout["summary"]["written"]) == ("done", 0)
         assert f"qos profile ecntwin-{SLOW}" in rollout["switches"][0]["diff"]
+        assert [one["diff"] for one in (await here.leaf())["records"]] == [rollout["switches"][0]["diff"]]
         assert switch.running == before
 
 
