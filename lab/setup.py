@@ -135,9 +135,11 @@ def lab_plan(options: LabOptions) -> tuple[Topology, FabricPlan]:
     return topology, FabricPlan(
         ports=topology.ports,
         dcqcn=facts.dcqcn,
+        senders=facts.senders_of(topology),
         dcqcn_by_host=unlike_most(facts.nic_class, facts.dcqcn_by_class, facts.dcqcn),
         mtu_payload_bytes=facts.mtu_payload_bytes or FabricPlan.mtu_payload_bytes,
         wire_overhead_bytes=facts.wire_overhead_bytes,
+        ack_wire_bytes=facts.ack_wire_bytes,
         buffer_bytes=facts.buffer_bytes,
         pfc=facts.pfc,
         ecmp_seeds=options.ecmp_seeds,

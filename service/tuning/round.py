@@ -47,6 +47,7 @@ class Fabric:
     dcqcn: DcqcnParams
     mtu_payload_bytes: Annotated[int, Field(gt=0, strict=True)] | None = None
     wire_overhead_bytes: Annotated[int, Field(ge=0, strict=True)] = FabricSizes.wire_overhead_bytes
+    ack_wire_bytes: Annotated[int, Field(ge=0, strict=True)] = FabricSizes.ack_wire_bytes
     buffer_bytes: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = FabricSizes.buffer_bytes
     pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
     monitored: tuple[int, ...] | None = None
@@ -58,12 +59,13 @@ class Fabric:
         return {host.name: self.senders[host.name] for host in topology.hosts if host.name in self.senders}
 
     def sending(self, scenario: Scenario, topology: Topology) -> Scenario:
-        """The scenario with these senders."""
+        """The scenario with these senders, and their acknowledgements."""
         names = {host.name for host in topology.hosts}
         classes = {host: name for host, name in self.nic_class.items() if host in names}
         known = set(classes.values())
         found: dict[str, Any] = {
             "dcqcn": self.dcqcn,
+            "ack_wire_bytes": self.ack_wire_bytes,
             "senders": self.senders_of(topology),
             "nic_class": classes,
             "dcqcn_by_class": {name: one for name, one in self.dcqcn_by_class.items() if name in known},

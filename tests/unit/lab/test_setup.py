@@ -19,6 +19,7 @@ from tests.unit.lab.labs import SMALL, parts_of
 from twin.errors import ParameterError, ScenarioError
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
+from twin.senders.artefact import sender_named
 from twin.senders.dcqcn import PAPER, preset
 
 
@@ -85,6 +86,16 @@ def test_hosts_of_a_class_run_what_the_scenario_says_of_it(reference: Path, tmp_
     path.write_text(json.dumps(document | {"nic_classes": classes}), "utf-8")
     plan = lab_plan(LabOptions(scenario=path))[1]
     assert plan.dcqcn_by_host == {first: replace(plan.dcqcn, gain=0.25)}
+
+
+def test_hosts_send_and_acknowledge_as_the_scenario_says(reference: Path, tmp_path: Path) -> None:
+    document = json.loads((reference / "websearch-16.scenario.json").read_text("utf-8"))
+    first = document["topology"]["hosts"][0]["name"]
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps(document | {"senders": {first: "swift"}, "ack_wire_bytes": 0}), "utf-8")
+    plan = lab_plan(LabOptions(scenario=path))[1]
+    assert plan.senders == {first: sender_named("swift", where="test")}
+    assert plan.ack_wire_bytes == 0
 
 
 def test_other_traffic_may_run_on_a_scenario_s_fabric(reference: Path) -> None:

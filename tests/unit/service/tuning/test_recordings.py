@@ -100,12 +100,13 @@ def test_classes_of_nics_are_those_of_the_file_else_their_rates(example: Path, t
     assert read_fabric(bare, None)[1].nic_class == by_rate
 
 
-def test_the_monitored_ports_of_a_scenario_file_are_those_pooled(example: Path, tmp_path: Path) -> None:
+def test_a_scenario_file_says_the_pooled_ports_and_acknowledgements(example: Path, tmp_path: Path) -> None:
     document = json.loads((example / "scenario.json").read_text("utf-8"))
     only = {"switch": "tor1", "to": document["topology"]["hosts"][3]["name"]}
     path = tmp_path / "one.json"
-    path.write_text(json.dumps(document | {"monitored_ports": [only]}), "utf-8")
+    path.write_text(json.dumps(document | {"monitored_ports": [only], "ack_wire_bytes": 0}), "utf-8")
     rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None)[1].scenario
+    assert rebuilt.ack_wire_bytes == 0
     assert [(port.node, port.peer) for port in (rebuilt.ports[p] for p in rebuilt.monitored)] == [
         (only["switch"], only["to"])
     ]
