@@ -134,7 +134,7 @@ def _given(watermark: str) -> Watermark:
 def _read(
     how: Runs, topology: Topology, plan: FabricPlan, *, default_dcqcn: bool
 ) -> tuple[FabricPlan, Mapping[int, Watermark], tuple[str, ...]]:
-    """The plan with what NICs run, the watermark of each switch port, and notes; raises ``SwitchError``."""
+    """The plan with what hosts send by, watermarks of switch ports, and notes; raises ``SwitchError``."""
     assert how.inventory is not None
     inventory = Inventory.read(how.inventory)
     devices = inventory.devices()
@@ -159,6 +159,8 @@ def _read(
     said = {name: host.nic_class for name, host in inventory.hosts().items()}
     classes = nic_classes(said, topology)
     senders = senders_of(list(hosts), known, plan.dcqcn, said=not default_dcqcn, classes=classes)
+    own = {host: sender for host, sender in inventory.senders().items() if host in plan.hosts}
+    plan = replace(plan, senders={**plan.senders, **own})
     if default_dcqcn:
         by_host = unlike_most(classes, senders.by_class, senders.params)
         plan = replace(plan, dcqcn=senders.params, dcqcn_by_host=by_host)

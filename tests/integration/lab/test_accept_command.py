@@ -100,12 +100,18 @@ def test_switches_of_an_inventory_are_read(
     try:
         switch = {"platform": "webhook", "address": server.url, "token": {"env": "HOOK_TOKEN"}}
         inventory = tmp_path / "switches.yaml"
-        inventory.write_text(json.dumps({"switches": {NAME: switch | {"ports": ["eth*"]}}}), "utf-8")
+        said = {"switches": {NAME: switch | {"ports": ["eth*"]}}}
+        inventory.write_text(json.dumps(said), "utf-8")
         code, out, err = accept(topology_from_json(renamed), *SHORT, "--inventory", inventory, "--json")
         assert err == ""
         document = json.loads(out)
         assert document["watermark"] == {"kmin_bytes": 100_000, "kmax_bytes": 400_000, "pmax": 0.1}
         assert (document["other_ports"], code) == (1, 1)  # eth1 does not mark
+        hosts = {f"h{number}": {"sender": "swift"} for number in (*range(4), 99)}
+        inventory.write_text(json.dumps(said | {"hosts": hosts}), "utf-8")
+        _, out, _ = accept(topology_from_json(renamed), *SHORT, "--inventory", inventory, "--json")
+        sent, before = (one["collectives"][2]["took_s"] for one in (json.loads(out), document))
+        assert sent < 0.8 * before  # the incast, as no mark slows them
         code, out, err = accept(leaf_spine(1, 0, 4), *SHORT, "--inventory", inventory)
         assert (code, out) == (2, "")
         assert "no switch 'leaf1'" in err
