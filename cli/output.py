@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -177,6 +178,8 @@ def _report(error: Exception) -> int:
             f"{what} does not fit into memory, which has to hold the fabric, its traffic and its reports; "
             "use fewer hosts, a shorter duration or fewer reports, or a machine (or limit) with more memory"
         )
+    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        say("no space is left on the device that holds its output or its files; make room, or name another")
     elif code == FAILED and not isinstance(error, (SearchError, SwitchError, ApiError)):
         say(
             f"{type(error).__name__}: {error}; this is a bug in ecntwin; "

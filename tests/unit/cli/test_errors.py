@@ -150,6 +150,14 @@ def test_no_memory_is_not_called_a_bug(
     assert "bug" not in err
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_not_called_a_bug(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_to_exit_code(app_that(OSError(number, "No space left on device")), []) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("ecntwin: no space is left on the device")
+
+
 def test_a_wrong_option_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_to_exit_code(app_that(RuntimeError("never")), ["--nope"]) == 2
     out, err = capsys.readouterr()
