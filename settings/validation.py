@@ -74,12 +74,16 @@ def with_unit(given: object, field: ValidationInfo) -> object:
 
 
 _LONGEST_VALUE = 120
+_INSTANCE = re.compile(r" or instance of \w+")
 _WORDS = {
     "a valid dictionary or object to extract fields from": "an object",
     "a valid dictionary": "an object",
     "Dictionary should": "An object should",
     " after validation": "",
     "valid tuple": "valid list",
+    "valid frozenset": "valid list",
+    "Tuple should": "A list should",
+    " for <class 'pathlib.Path'>": "",
     "timezone info": "a zone, such as Z",
 }
 
@@ -128,7 +132,7 @@ def mistake(
         return Mistake(where, received, rule, f"did you mean {near[0]}?" if near else "remove it")
     if kind == "missing":
         return Mistake(where, None, "this key is needed", "add it")
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = _INSTANCE.sub("", str(error["msg"]).removeprefix("Value error, "))
     for pythons, ours in _WORDS.items():
         message = message.replace(pythons, ours)
     return Mistake(where, received, message[:1].lower() + message[1:], "correct the value")

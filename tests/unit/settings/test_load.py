@@ -135,6 +135,10 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("rollout: {pause_share_limit: 1.5}", ["rollout.pause_share_limit", "less than or equal to 1"]),
         ("rollout: {queue_limit: 0.5}", ["rollout.queue_limit", "greater than or equal to 1"]),
         ("rollout: {canary: leaf1}", ["rollout.canary", "valid list"]),
+        ("server:", ["settings ecntwin.yaml server: received None; input should be an object; "]),
+        ("server: {tls_key: 5}", ["server.tls_key: received 5; input is not a valid path; "]),
+        ("security: {tokens: [{name: a, sha256: %s, scopes: read}]}" % (64 * "a"), ["scopes", "valid list"]),
+        ("tuning: {nic_bounds: {rpg_ai_rate: [1, 2, 3]}}", ["; a list should have at most 2 items"]),
         (
             "incumbent: {switches: {leaf1: {kmin_byte: 1, kmax_bytes: 3, pmax: 0.1}}}",
             ["incumbent.switches.leaf1.kmin_byte", "did you mean kmin_bytes?"],
