@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from settings.errors import SettingsError
 from settings.sections import Section
-from settings.validation import is_loopback, server_url
+from settings.validation import HiddenValueError, is_loopback, server_url
 
 Scope = Literal["telemetry", "read", "operate", "admin"]
 
@@ -47,8 +48,6 @@ def scopes_of(text: str) -> frozenset[Scope]:
     words = text.split()
     return frozenset(scope for scope in SCOPES if scope in words)
 
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
 
 # None with a shared secret, nor "none": a key that everybody may know must never sign.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -122,8 +121,15 @@ class TokenSettings(Section):
     """One bearer token by the SHA-256 of its text (hex); the text itself is never stored."""
 
     name: str = Field(min_length=1, max_length=100)
-    sha256: Sha256
+    sha256: str
     scopes: frozenset[Scope] = Field(min_length=1)
+
+    @field_validator("sha256")
+    @classmethod
+    def _is_a_digest(cls, text: str) -> str:
+        if not re.fullmatch("[0-9a-fA-F]{64}", text):  # it may be the token itself, which is not shown
+            raise HiddenValueError("it is the token's SHA-256, 64 hex digits", "give what sha256sum prints")
+        return text.lower()
 
 
 class SecuritySettings(Section):

@@ -116,7 +116,7 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("search: {workers: 1}", ["search.workers", "greater than or equal to 2"]),
         (
             "security: {tokens: [{name: a, sha256: abc, scopes: [read]}]}",
-            ["security.tokens[0].sha256", "abc"],
+            ["security.tokens[0].sha256: received a value that is not shown", "64 hex digits"],
         ),
         (
             "security: {tokens: [{name: a, sha256: 12, scopes: [read]}]}",
