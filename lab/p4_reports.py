@@ -85,6 +85,8 @@ def inventory(plan: FabricPlan, *, address: str, sampling_rate: float) -> str:
     units: dict[str, Any] = {"occupancy": "bytes"}
     if numbers.cell_bytes > 1:
         units = {"occupancy": "cells", "cell_bytes": numbers.cell_bytes}
+    if sampling_rate:  # an inventory takes no 0, and a lab that reports nothing needs none
+        units["sampling_rate"] = sampling_rate
     switches: dict[str, Any] = {
         switch: {"int": {"node_id": number, "interfaces": {}}}
         for number, switch in enumerate(plan.switches, 1)
@@ -96,7 +98,7 @@ def inventory(plan: FabricPlan, *, address: str, sampling_rate: float) -> str:
         "defaults": {
             "platform": "lab",
             "address": address,
-            "int": units | {"time": "ns", "timing": "dequeue", "sampling_rate": sampling_rate},
+            "int": units | {"time": "ns", "timing": "dequeue"},
         },
         "switches": switches,
     }

@@ -114,10 +114,11 @@ def test_a_queue_deeper_than_can_be_told_is_told_as_the_deepest() -> None:
     assert set(found.occupancy.tolist()) == {MOST_OCCUPANCY}
 
 
-def test_the_inventory_is_one_that_a_service_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rate", [RATE, 0.0])
+def test_the_inventory_is_one_that_a_service_takes(rate: float, tmp_path: Path) -> None:
     parts = parts_of()
     file = tmp_path / "inventory.yaml"
-    file.write_text(inventory(parts.plan, address=URL, sampling_rate=RATE))
+    file.write_text(inventory(parts.plan, address=URL, sampling_rate=rate))
     devices = load_inventory(file)
     assert {device.platform for device in devices.values()} == {"lab"}
     assert {device.address for device in devices.values()} == {URL}
