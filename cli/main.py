@@ -345,7 +345,7 @@ def accept(
         slowest_rank=slowest_rank,
         ecmp_spread=ecmp_spread,
     )
-    how = Runs(watermark or DEFAULT_WATERMARK, inventory, duration_of(duration), seeds)
+    how = Runs(DEFAULT_WATERMARK if watermark is None else watermark, inventory, duration_of(duration), seeds)
     run(options, how, criteria, as_json=as_json)
 
 

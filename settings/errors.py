@@ -46,10 +46,6 @@ class MalformedRequestError(RequestError, status=400):
     """Not an HTTP request."""
 
 
-class BadBodyError(RequestError, status=400):
-    """The body is not in the format of the call."""
-
-
 class UnauthorizedError(RequestError, status=401):
     """No token, or an unknown one."""
 

@@ -14,6 +14,7 @@ from service.tuning.round import Ask, Fabric, rebuilt
 from settings.errors import InputError
 from settings.validation import mistake
 from telemetry.decode.json import decode
+from telemetry.errors import DecodeError
 from telemetry.report import ReportProblem
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
@@ -126,8 +127,11 @@ def parse_watermark(given: str, option: str) -> Watermark:
 
 
 def read_recording(reports: Path, topology: Topology | None) -> Recording:
-    """All reports of a file in one window. Raises ``DecodeError``, ``WindowError``, ``InputError``."""
-    decoded = decode(read_bytes(reports, "reports"), max_body_bytes=MOST_FILE_BYTES)
+    """All reports of a file in one window. Raises ``WindowError`` and ``InputError``."""
+    try:
+        decoded = decode(read_bytes(reports, "reports"), max_body_bytes=MOST_FILE_BYTES)
+    except DecodeError as error:
+        raise InputError(f"reports {reports.name}", error.received, error.rule, error.remedy) from error
     if decoded.errors and len(decoded.batch) == 0:
         raise _none_usable(reports, decoded.errors)
     window = Window(WindowSettings.covering(decoded.batch), topology)

@@ -19,7 +19,7 @@ from service.tuning.recordings import (
 )
 from service.tuning.round import Fabric
 from settings.errors import ApiError, InputError
-from telemetry.errors import DecodeError, TelemetryError, TopologyError
+from telemetry.errors import TopologyError, WindowError
 from twin.errors import ScenarioError
 from twin.senders.dcqcn import PAPER, VENDOR
 from twin.watermark import Watermark
@@ -163,12 +163,20 @@ def test_the_recording_is_read_whole(example: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"), [(b"", DecodeError), (b"[]", TelemetryError), (b'[{"ts_ns": 1}]', InputError)]
+    ("body", "kind", "says"),
+    [
+        (b"", InputError, "^reports reports.json: received nothing"),
+        (b"\xff", InputError, "^reports reports.json: received "),
+        (b"[]", WindowError, "the recording holds no reports"),
+        (b'[{"ts_ns": 1}]', InputError, "^reports reports.json: received 1 reports, none of them usable"),
+    ],
 )
-def test_a_file_without_reports_is_an_error(tmp_path: Path, body: bytes, kind: type[Exception]) -> None:
+def test_a_file_without_reports_is_an_error(
+    tmp_path: Path, body: bytes, kind: type[Exception], says: str
+) -> None:
     path = tmp_path / "reports.json"
     path.write_bytes(body)
-    with pytest.raises(kind):
+    with pytest.raises(kind, match=says):
         read_recording(path, None)
 
 
