@@ -418,6 +418,9 @@ def together(active: Sequence[JoinedAlarm]) -> tuple[Together, ...]:
 
 
 def _began_s(alarm: JoinedAlarm) -> float:
-    """When its cause began: for kinds whose value is a duration, earlier than the alarm by that value."""
+    """When its cause began: for kinds whose value is a duration, earlier than the alarm by that value.
+
+    The value of a carried one is that of its last change, and may be unknown.
+    """
     lead = alarm.lead
-    return lead.seen_s - lead.value if alarm.kind in _LASTING else alarm.since_s
+    return lead.seen_s - lead.value if alarm.kind in _LASTING and not lead.carried else alarm.since_s

@@ -349,6 +349,35 @@ async def test_after_a_restart_what_is_over_ended_when_it_was_last_known(databas
     world.database.close()
 
 
+async def test_switches_that_went_away_minutes_apart_are_no_group_after_a_restart(database_url: str) -> None:
+    world = World(database_url)
+    await world.alarms.restore()
+
+    def away(switch: str, for_s: float) -> Finding:
+        return Finding(Subject("unreachable", switch, switch), for_s, "it does not answer")
+
+    await world.finds(away("leaf1", 31.0))
+    world.passes(200)
+    assert (await world.finds(away("leaf1", 231.0), away("leaf2", 31.0))).groups == []
+    await world.rows()
+    world.database.close()
+
+    world = World(database_url, later_s=300)
+    await world.alarms.restore()
+    left = world.alarms.document(limit=9, ended=False)
+    assert ([one.switch for one in left.alarms], left.groups) == (["leaf1", "leaf2"], [])
+    world.database.close()
+
+
+async def test_an_alarm_that_an_older_version_left_open_goes_on() -> None:
+    world = World()
+    row = AlarmRow("a", "telemetry_silent", "INT reports", None, "critical", "Nothing came.", world.wall_ns)
+    await world.database.write(lambda one: put(one, row))
+    await world.alarms.restore()
+    (left,) = world.alarms.document(limit=9, ended=False).alarms
+    assert (left.id, left.kind, left.value, left.carried) == ("a", "telemetry_silent", None, True)
+
+
 async def test_the_history_calls_nothing_open_that_is_not_listed(database_url: str) -> None:
     world = World(database_url)
     await world.alarms.restore()
