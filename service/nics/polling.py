@@ -301,6 +301,9 @@ class NicPolling:
     def _count(self, host: str, before: Reading | None, after: Reading | None) -> None:
         if before is None or after is None:
             return
+        for one in before.nics:
+            if after.nic(one.nic) is None:  # it was taken out, or has another name
+                self._ignored.pop((host, one.nic), None)
         for nic in after.nics:
             earlier = before.nic(nic.nic)
             if earlier is None:

@@ -200,6 +200,19 @@ async def test_a_nic_that_acts_on_no_cnp_is_told_until_it_acts_on_one() -> None:
     await hosts.polling.stop()
 
 
+async def test_a_nic_that_is_gone_is_no_longer_told_to_act_on_no_cnp() -> None:
+    hosts = Hosts("a")
+    for ignored in (0, 500):
+        counters = {"rp_cnp_ignored": ignored, "rp_cnp_handled": 0}
+        hosts.adapters["a"].now = reading("a", nic(counters=counters))
+        await hosts.read()
+    assert hosts.polling.ignoring is not None
+    hosts.adapters["a"].now = reading("a", nic("ens2"))
+    await hosts.read()
+    assert hosts.polling.ignoring is None
+    await hosts.polling.stop()
+
+
 async def test_recommendations_say_which_nics_act_on_no_cnp() -> None:
     hosts = Hosts("a")
     for ignored in (0, 500):
