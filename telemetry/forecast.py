@@ -76,8 +76,8 @@ def predictable(history: Floats) -> NDArray[np.bool_]:
 def forecasts(history: Floats, *, ahead: int, step_s: int, most: Floats) -> list[Forecast]:
     """One for each row of ``history`` (ports × steps, NaN where nothing was measured).
 
-    There are ``needed`` steps at least, each row is ``predictable``, and ``ahead`` is a day at most. ``most``
-    bounds each port (infinite: not at all).
+    There are ``needed`` steps at least, maybe no rows; each row is ``predictable``, and ``ahead`` is a day at
+    most. ``most`` bounds each port (infinite: not at all).
     """
     filled = _filled(history)
     methods = list(_methods(filled, step_s))
@@ -120,8 +120,9 @@ def _methods(filled: Floats, step_s: int) -> Iterator[_Method]:
     if DAY_S % step_s or steps < AHEAD_TIMES * day:
         return
     yield _Method("a day before", filled, day)
-    by_day = filled[:, steps % day :].reshape(len(filled), -1, day)
-    days = np.moveaxis(_smoothed(np.moveaxis(by_day, 1, 2), _OF_A_DAY), 2, 1).reshape(len(filled), -1)
+    whole = filled[:, steps % day :]
+    by_day = whole.reshape(len(filled), steps // day, day)
+    days = np.moveaxis(_smoothed(np.moveaxis(by_day, 1, 2), _OF_A_DAY), 2, 1).reshape(whole.shape)
     yield _Method("days before, smoothed", np.hstack([filled[:, : steps % day], days]), day)
     if steps >= AHEAD_TIMES * week:
         yield _Method("a week before", filled, week)

@@ -118,3 +118,9 @@ def test_half_of_the_later_half_is_known_or_there_is_no_forecast() -> None:
     assert predictable(history).tolist() == [True, False, True]
     (found,) = forecasts(history[2:], ahead=needed(1) // 3, step_s=STEP_S, most=np.array([1.0]))
     assert found.values.tolist() == [0.0] * len(found.values)
+
+
+@pytest.mark.parametrize("weeks", [1, 3])
+def test_of_no_port_there_is_no_forecast(weeks: int) -> None:
+    history = np.zeros((0, weeks * 7 * DAY))
+    assert forecasts(history, ahead=10, step_s=STEP_S, most=np.zeros(0)) == []
