@@ -26,7 +26,15 @@ from service.rollouts.manager import Rollouts
 from service.udp.listener import UdpListener
 from store.database import Database, Recorder
 from store.journal import Journal
-from telemetry.alarms import Finding, Subject, ecn_findings, gap_findings, loss_findings, pause_findings
+from telemetry.alarms import (
+    Alarm,
+    Finding,
+    Subject,
+    ecn_findings,
+    gap_findings,
+    loss_findings,
+    pause_findings,
+)
 from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
@@ -192,6 +200,13 @@ class AlarmChecks:
         self._paced: tuple[float, float] | None = None
         self._incasts: tuple[IncastSite, ...] = ()
 
+    def go_on(self, carried: Iterable[Alarm]) -> None:
+        """Counts on from alarms of an earlier run how long switches have been out of reach."""
+        for alarm in carried:
+            if alarm.subject.kind == "unreachable":
+                switch = alarm.subject.of
+                self._unreachable[switch] = min(self._unreachable.get(switch, alarm.since_s), alarm.since_s)
+
     async def run(self, awaited: Container[str] | None = None) -> CheckResult:
         """Runs every check once. Healthy ports and queues are reported of ``awaited`` switches (None: all)
         only.
@@ -355,7 +370,7 @@ class AlarmChecks:
             )
 
     def _of_switches(self, now_s: float) -> Iterator[Finding]:
-        since_s: dict[str, float] = {}
+        since_s = {one: at_s for one, at_s in self._unreachable.items() if not self.fleet.was_tried(one)}
         for switch in self.fleet.names:
             if not self.fleet.was_tried(switch):
                 continue  # after a start: an alarm of an earlier run is not over yet

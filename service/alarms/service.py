@@ -69,6 +69,7 @@ class Alarms:
         async with self._checking:
             carried = [row for row in left.rows if self._carry(row, left)]
             self.history.settled(carried, [row for row in left.rows if row not in carried], left)
+            self.checks.go_on(alarm for alarm in self._board.active if alarm.carried)
             self._show()
         if carried:
             _log.info("alarms of before the start: %d go on until they are measured again", len(carried))

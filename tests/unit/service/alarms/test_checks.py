@@ -16,7 +16,7 @@ from service.ingest.counter_owner import RecentPorts
 from service.nics.polling import NicPolling
 from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
-from telemetry.alarms import Finding
+from telemetry.alarms import Alarm, Finding, Level, Subject
 from telemetry.counters.window import PortRates, Rates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
@@ -179,6 +179,21 @@ async def test_seconds_out_of_reach_are_counted_from_the_first_look_that_found_i
     assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
     world.failures["leaf1"] = AWAY
     world.now_s += 5
+    assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+
+
+async def test_seconds_out_of_reach_go_on_over_a_restart() -> None:
+    world = World(tried={"leaf2"})
+    checks = world.checks()
+    away = Subject("unreachable", "leaf1", "leaf1")
+    since_s = world.now_s - 7_200.0
+    checks.go_on([Alarm(away, Level.CRITICAL, 300.0, 300.0, since_s, world.now_s, "bad", carried=True)])
+    assert await found(checks, "unreachable") == {"leaf2": 0}
+    world.tried.add("leaf1")
+    world.failures["leaf1"] = AWAY
+    world.now_s += 5
+    assert await found(checks, "unreachable") == {"leaf1": 7_205, "leaf2": 0}
+    world.failures["leaf1"] = None
     assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
 
 

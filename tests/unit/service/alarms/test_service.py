@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
@@ -21,7 +22,7 @@ from settings.errors import NotFoundError, UnprocessableError
 from settings.sections import AlarmSettings
 from store.alarm_rows import AlarmRow, listed, put
 from store.database import Database, Recorder
-from telemetry.alarms import GONE, UNSEEN, Finding, Subject
+from telemetry.alarms import GONE, UNSEEN, Alarm, Finding, Subject
 from telemetry.counters.window import PortRates, Rates
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +39,7 @@ class World:
         self.wall_ns = 1_767_225_600_000_000_000 + later_s * 1_000_000_000
         self.fails = False
         self.looked = asyncio.Event()
+        self.carried: list[Alarm] = []
         self.registry = CollectorRegistry()
         self.events = Broadcaster()
         self.database = Database(url)
@@ -75,6 +77,9 @@ class World:
             self.fails = False
             raise RuntimeError("the network is on fire")
         return CheckResult(list(self.findings), self.ports, incasts=self.incasts)
+
+    def go_on(self, carried: Iterable[Alarm]) -> None:
+        self.carried.extend(carried)
 
     def storm(self, port: int, share: float, switch: str = "leaf1") -> Finding:
         return Finding(Subject("pfc_storm", f"{switch} {port}", switch), share, f"port {port} is paused")
@@ -317,6 +322,7 @@ async def test_after_a_restart_what_still_holds_is_the_same_alarm(database_url: 
     assert left.acknowledged is not None
     assert left.silenced is not None
     assert world.alarms.holding(["leaf1"]) is not None
+    assert [one.subject.of for one in world.carried] == ["leaf1 1", "leaf1 2"]
     with world.events.listen() as queue:
         (same,) = (await world.finds(world.storm(1, 0.5), world.storm(2, 0.0))).alarms
         assert (same.id, same.since, same.carried) == (before.id, before.since, False)
