@@ -70,7 +70,11 @@ class LinkChecks:
     def _look_up(self, fabric: Fabric | None, seen: set[_Port]) -> None:
         """Finds what each condition covers, where ports or the topology are new."""
         if fabric is not None and fabric != self._fabric:
-            self._linked = link_ends(fabric.topology, declared=fabric.declared)
+            # A link that packets no longer cross, as it is paused, is in no discovered topology: while its
+            # port is seen it keeps its name, or an alarm on it would be another one.
+            kept = set() if fabric.declared else seen & self._linked.keys()
+            ends = link_ends(fabric.topology, declared=fabric.declared)
+            self._linked = {port: self._linked[port] for port in kept} | ends
         elif self._covered and seen <= self._ends.keys():
             return
         self._fabric = fabric or self._fabric
