@@ -15,7 +15,6 @@ from service.neighbours.reader import Seen, read_neighbours
 from settings.sections import NeighbourSettings
 from switches.device import Device
 from telemetry.alarms import Finding
-from telemetry.neighbours.cables import Difference
 from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.topology import Topology
 
@@ -55,6 +54,7 @@ class Cabling:
         self._declared = declared
         self._wall_ns = wall_ns
         self._cabled: Cabled | None = None
+        self._said: tuple[Topology | None, Mapping[str, list[str]]] = None, {}
         self._alarms = OnePerNode("cabling", devices, "is cabled as it is declared")
         self._repeated = Repeated("LLDP neighbours", settings.every_s, sleep)
 
@@ -82,9 +82,11 @@ class Cabling:
         return found
 
     async def findings(self) -> list[Finding]:
-        """One for each switch with differences, and for those whose differences are gone."""
+        """One for each switch with differences, and for those whose differences are gone: not for one that
+        was not read, unless another topology was declared.
+        """
         found = await self.current()
-        return [] if found is None else list(self._findings(found.merged.differences))
+        return [] if found is None else list(self._findings(found))
 
     async def _compared(self, read_ns: int, seen: Mapping[str, Seen]) -> Cabled:
         declared = self._declared()
@@ -98,10 +100,15 @@ class Cabling:
         )
         return Cabled(read_ns, seen, declared, await asyncio.to_thread(work))
 
-    def _findings(self, differences: tuple[Difference, ...]) -> Iterator[Finding]:
+    def _findings(self, found: Cabled) -> Iterator[Finding]:
         of: defaultdict[str, list[str]] = defaultdict(list)
-        for one in differences:
+        for one in found.merged.differences:
             if one.kind not in _NO_FAULT:
                 switch = next((node for node in one.nodes if node in self._devices), _EVERYWHERE)
                 of[switch].append(one.sentence)
-        yield from self._alarms.findings(of)
+        unread = {name for name, one in found.seen.items() if one.neighbours is None}
+        declared, before = self._said
+        kept = {node: said for node, said in before.items() if node in unread and declared is found.declared}
+        # Not what others say of a switch that was not read: their next reading tells.
+        self._said = found.declared, kept | {node: said for node, said in of.items() if node not in unread}
+        yield from self._alarms.findings(kept | of)

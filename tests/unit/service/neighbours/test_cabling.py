@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from service.neighbours.cabling import Cabling
 from service.neighbours.reader import Seen
 from settings.sections import NeighbourSettings
 from switches.device import Device
+from switches.errors import SwitchError
 from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.neighbours.model import Neighbour, Port, SwitchNeighbours
 from telemetry.topology import Host, Link, Topology
@@ -108,3 +110,20 @@ async def test_a_reading_that_ends_during_a_comparison_is_the_last_one(
     for found in (await asked, await cabling.current()):
         assert found is not None
         assert (found.read_ns, found.declared) == (8, declared[-1])
+
+
+async def test_what_differs_at_a_switch_that_is_not_read_still_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = Link("leaf1", "h2", rate_gbps=100.0, delay_us=1.0, a_port="Ethernet0")
+    declared = [Topology((Host("h2"),), ("leaf1",), (link,))]
+    unread = {"leaf1": Seen(failure=SwitchError("switch 'leaf1'", "nothing", "it answers", "look at it"))}
+    cabling = made(declared=lambda: declared[-1])
+
+    async def told(seen: dict[str, Seen]) -> dict[str, float]:
+        monkeypatch.setattr(module, "read_neighbours", lambda devices, **how: seen)
+        await cabling.read()
+        return {one.subject.of: one.value for one in await cabling.findings()}
+
+    for seen in (SEEN, unread, unread):
+        assert (await told(seen))["leaf1"] == 1.0
+    declared.append(Topology((Host("h1"),), ("leaf1",), (replace(link, b="h1"),)))
+    assert await told(unread) == {"leaf1": 0.0}
