@@ -369,8 +369,9 @@ def slowdown_by_class(
     Arguments as of ``slowdowns``. Persistent flows have no slowdown, nor have those that never started.
     """
     size = scenario.flows.payload_bytes
+    started_s = scenario.flows.start_s if started_s is None else started_s
+    counted = np.isfinite(size) & (started_s < scenario.duration_s)
     slowdown = slowdowns(scenario, completion_s, sent_bytes, started_s)
-    counted = np.isfinite(size) & ~np.isnan(slowdown)
     return by_class(slowdown[counted], size[counted])
 
 

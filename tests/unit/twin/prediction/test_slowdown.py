@@ -69,6 +69,13 @@ def test_persistent_flows_have_none() -> None:
     assert slowdown_by_class(nothing, np.array([math.nan, math.nan])) == {}
 
 
+def test_flows_that_would_start_after_the_end_have_none() -> None:
+    scenario = star(PAIRS[:3], payload_bytes=5e4, duration_s=0.02)
+    late = replace(scenario, flows=replace(scenario.flows, start_s=np.array([0.0, 0.02, 5.0])))
+    found = slowdown_by_class(late, np.array([2 * late.alone_s[0], math.nan, math.nan]))
+    assert (found["all"].n, found["all"].mean) == (1, pytest.approx(2.0))
+
+
 @given(st.lists(st.floats(1, 1e4), min_size=1, max_size=30))
 def test_figures_are_the_mean_and_the_interpolated_percentile(factors: list[float]) -> None:
     scenario = star([(0, 1)] * len(factors), payload_bytes=5e4)
