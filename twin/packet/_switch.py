@@ -103,10 +103,13 @@ def release(state: State, params: Params, upstream: int, index: int, wire: float
 def must_pause(state: State, upstream: int, index: int) -> bool:
     """Whether this ingress is beyond its threshold and the far end is not paused yet."""
     ingress = state.ports[upstream]
-    if ingress.pausing == 1 or ingress.held <= RESERVE_BYTES:
+    if ingress.pausing == 1:
         return False
+    # A packet that would not fit the reserve may be in headroom while the reserve is not full.
+    if ingress.headroom_held > 0.0:
+        return True
     room = threshold(ingress, state.switches[index])
-    return bool(ingress.headroom_held > 0.0 or ingress.held - RESERVE_BYTES >= room)
+    return bool(ingress.held > RESERVE_BYTES and ingress.held - RESERVE_BYTES >= room)
 
 
 @inlined

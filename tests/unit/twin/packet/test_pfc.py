@@ -127,6 +127,16 @@ def test_a_packet_may_leave_partly_from_headroom() -> None:
     assert used == held - RESERVE
 
 
+def test_a_packet_in_headroom_pauses_its_sender_while_the_reserve_is_not_full() -> None:
+    buffer = Buffer(shared=6_000.0, headroom=3 * 1_948)
+    assert buffer.put(1_948)
+    assert buffer.put(1_948)
+    assert not must_pause(buffer.hand.state, buffer.up, 0)
+    assert buffer.put(1_948)  # 1 748 bytes beyond the reserve, where 750 of what is shared are its own
+    assert buffer.books() == (2 * 1_948, 1_948, 0, 3 * 1_948)
+    assert must_pause(buffer.hand.state, buffer.up, 0)
+
+
 def test_a_pause_ends_when_the_shared_part_is_empty_however_full_the_switch() -> None:
     buffer = Buffer(shared=10_000.0)
     while buffer.put():
