@@ -299,9 +299,13 @@ def monitored_ports(document: Mapping[str, Any], topology: Topology, where: str)
         if not isinstance(entry, Mapping):
             raise ScenarioError(at, repr(entry), "it must be an object with switch and to", "correct it")
         wanted = (entry.get("switch"), entry.get("to"))
-        matches = [index for index, port in enumerate(topology.ports) if (port.node, port.peer) == wanted]
+        matches = [
+            index
+            for index, port in enumerate(topology.ports)
+            if port.port is not None and (port.node, port.peer) == wanted
+        ]
         if not matches:
-            rule = "it must name a declared link"
+            rule = "it must name a switch and a node that it is linked to"
             raise ScenarioError(at, f"{wanted[0]!r} to {wanted[1]!r}", rule, "correct the names")
         found.extend(matches)
     return tuple(dict.fromkeys(found))

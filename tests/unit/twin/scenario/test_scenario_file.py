@@ -207,6 +207,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "monitored nothing": ({"monitored_ports": []}, "name at least one port"),
     "monitored no object": ({"monitored_ports": ["right"]}, r"monitored_ports\[0\]"),
     "monitored no link": ({"monitored_ports": [{"switch": "left", "to": "c"}]}, "'left' to 'c'"),
+    "monitored a NIC": ({"monitored_ports": [{"switch": "c", "to": "right"}]}, "'c' to 'right'; .*a switch"),
 }  # fmt: skip
 
 
