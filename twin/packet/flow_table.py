@@ -51,7 +51,8 @@ class FlowTable:
         rows = self._room(len(new))
         plan, table = self._plan, self.rows
         fresh = np.zeros(len(new), dtype=layout.FLOW)
-        finite = np.isfinite(new.payload_bytes)
+        # More packets than a number holds never end either.
+        finite = new.payload_bytes < float(PERSISTENT_PACKETS) * plan.mtu_payload_bytes
         payload = np.where(finite, new.payload_bytes, 0.0)
         packets = np.where(finite, np.ceil(payload / plan.mtu_payload_bytes), PERSISTENT_PACKETS)
         fresh["n_packets"] = packets

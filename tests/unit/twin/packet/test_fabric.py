@@ -206,6 +206,14 @@ def test_a_flow_is_active_from_its_start_to_its_end() -> None:
     assert active_flows(fabric) == 1
 
 
+def test_a_flow_of_more_packets_than_a_number_holds_sends_as_one_without_end() -> None:
+    fabric = running(star(2))
+    fabric.offer(Traffic.independent([0, 1], [1, 0], [1e30, math.inf], 0.0))
+    fabric.advance(1e-4)
+    first, second = fabric.acknowledged_bytes()
+    assert first == second > 1e6
+
+
 def waiting(sizes: list[float], waits: list[list[int]], gaps: list[float]) -> Traffic:
     n = len(sizes)
     return Traffic(
