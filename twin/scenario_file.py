@@ -27,6 +27,7 @@ from twin.senders.rtt import RttSender
 SCHEMA = "ecntwin-scenario/1"
 FLOW_COLUMNS = ("src", "dst", "bytes", "start_s")
 _MAX_FLOWS_FILE_BYTES = 1_000_000_000
+_MOST_WHOLE = 1_000_000_000  # a packet's payload and overhead together fit 32 bits
 
 _RATE_KEYS = {
     "rai_gbps": "ai_rate_bytes_per_s",
@@ -344,6 +345,8 @@ def _as_whole(value: object, at: str) -> int:
     number = _as_number(value, at)
     if number != int(number):
         raise ScenarioError(at, str(number), "it must be a whole number", "round it")
+    if abs(number) > _MOST_WHOLE:
+        raise ScenarioError(at, str(number), f"it must be at most {_MOST_WHOLE}", "lower it")
     return int(number)
 
 

@@ -187,6 +187,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "dcqcn out of range": ({"dcqcn": {"g": 2}}, "gain"),
     "dcqcn of words": ({"dcqcn": {"rai_gbps": "fast"}}, "rai_gbps.*finite"),
     "dcqcn half a step": ({"dcqcn": {"fast_recovery_steps": 2.5}}, "fast_recovery_steps.*whole number"),
+    "dcqcn too many steps": ({"dcqcn": {"fast_recovery_steps": 1e30}}, "fast_recovery_steps.*at most"),
+    "packets beyond 32 bits": ({"mtu_payload_bytes": 3e9, "buffer_bytes": 1e10}, "mtu_payload.*at most"),
     "dcqcn beyond all numbers": ({"dcqcn": {"rai_gbps": 10**400}}, "rai_gbps.*finite"),
     "dcqcn clamp": ({"dcqcn": {"clamp_target_rate": 1}}, "true or false"),
     "flows an object": ({"flows": {}}, "array of objects"),
