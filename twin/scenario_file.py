@@ -320,7 +320,7 @@ def _load_json(path: Path) -> object:
         raise ScenarioError(str(path), error.strerror or str(error), rule, "check the path") from error
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         rule = "a scenario is one JSON object"
         raise ScenarioError(str(path), f"broken JSON ({error})", rule, "correct it") from error
 

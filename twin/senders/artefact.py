@@ -68,7 +68,7 @@ def policy_from_json(text: str, *, where: str) -> Policy:
     """Raises ``ScenarioError`` for another schema, other inputs, no policy, or numbers that are none."""
     try:
         document: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _bad(where, f"broken JSON ({error})", "a policy is a JSON object") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         received = repr(document.get("schema")) if isinstance(document, dict) else type(document).__name__

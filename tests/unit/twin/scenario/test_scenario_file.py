@@ -299,6 +299,7 @@ def test_only_a_file_beside_the_scenario_is_read(tmp_path: Path, name: object) -
         (b"{", "broken JSON"),
         (b"[]", "a scenario is a JSON object"),
         (b"\xff", "broken JSON"),
+        (b"[" * 200_000, "broken JSON"),
         (None, "must exist"),
     ],
 )

@@ -59,6 +59,7 @@ LEAF = [-1, 0.5, -1, -1]
     ("text", "said"),
     [
         ("{", "broken JSON"),
+        ("[" * 200_000, "broken JSON"),
         ("[]", "schema: received list"),
         (changed(STUMP, schema="ecntwin-policy/2"), "this version reads ecntwin-policy/1"),
         (changed(STUMP, inputs=["rtt"]), "a policy sees multiplier, signal"),
