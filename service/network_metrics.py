@@ -196,6 +196,11 @@ class ConditionMetrics:
             "Verdict on the fabric, from the thresholds under condition and from critical alarms: 0 well, "
             "1 watch, 2 bad; NaN without fresh reports.",
         )
+        self._figures_level = gauge(
+            "ecntwin_condition_figures_level",
+            "Worst level of the condition's figures, whatever the alarms: 0 well, 1 watch, 2 bad; NaN "
+            "without fresh reports.",
+        )
         figures = {
             "packet_p99_slowdown": (
                 "packet_p99_slowdown",
@@ -212,12 +217,15 @@ class ConditionMetrics:
         self._figures = {
             figure: gauge(f"ecntwin_condition_{name}_ratio", text) for figure, (name, text) in figures.items()
         }
-        for one in (self._level, *self._figures.values()):
+        for one in (self._level, self._figures_level, *self._figures.values()):
             one.set(math.nan)
 
     def saw(self, condition: ConditionDocument) -> None:
         """Sets all gauges; an unknown condition's figures are outdated, and become NaN."""
-        self._level.set(LEVEL_VALUES[condition.level])
+        level = LEVEL_VALUES[condition.level]
+        worst = max(LEVEL_VALUES[figure.level] for figure in condition.figures)
+        self._level.set(level)
+        self._figures_level.set(math.nan if math.isnan(level) else worst)
         for figure in condition.figures:
             value = None if condition.level == "unknown" else figure.value
             self._figures[figure.name].set(math.nan if value is None else value)

@@ -71,6 +71,7 @@ async def test_short_queues_are_well_and_long_ones_are_not(here: Running) -> Non
     assert found["sentence"].startswith("Not well: a small message takes ")
     assert "(limit 100)" in found["sentence"]
     exported = await metrics(here)
+    assert exported.pop("figures_level") == 2
     assert (exported["level"], exported["packet_p99_slowdown_ratio"]) == (2, seen[2]["value"])
     told = [math.nan if one["value"] is None else one["value"] for one in found["figures"]]
     assert list(exported.values())[1:] == pytest.approx(told, nan_ok=True)
@@ -100,6 +101,16 @@ async def test_a_critical_alarm_is_not_well_whatever_the_figures(here: Running) 
     await here.service.condition.measure()
     found = here.service.condition.document(critical_alarms=2)
     assert (found.level, found.sentence) == ("bad", "Not well: 2 critical alarms.")
+
+
+async def test_alarms_are_not_among_the_figures(here: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus goes by the figures alone, so that an alarm that somebody silenced does not fire there."""
+    await Traffic(here).passes(queue_bytes=0)
+    await here.service.condition.measure()
+    document = here.service.condition.document(critical_alarms=1)
+    monkeypatch.setattr(here.service, "verdict", lambda: document)
+    exported = await metrics(here)
+    assert (exported["level"], exported["figures_level"]) == (2, 0)
 
 
 async def test_what_is_older_than_an_hour_is_left_out(here: Running) -> None:

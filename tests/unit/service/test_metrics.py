@@ -37,6 +37,7 @@ UNITLESS = {
     "ecntwin_incast_degree",
     "ecntwin_recommendation_pending",
     "ecntwin_condition_level",
+    "ecntwin_condition_figures_level",
     "ecntwin_goodput_bytes_per_second",
     "ecntwin_switch_pfc_frames_received_per_second",
     "ecntwin_switch_pfc_frames_sent_per_second",
