@@ -43,7 +43,7 @@ class RequestError(ApiError):
 
 
 class MalformedRequestError(RequestError, status=400):
-    """Not an HTTP request."""
+    """Not an HTTP request, or a body that is not in the format of the call."""
 
 
 class UnauthorizedError(RequestError, status=401):
