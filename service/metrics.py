@@ -283,6 +283,8 @@ class Metrics(_Exposed):
             "Predicted minus measured gain of the last rollout whose gain was measured; 0 is a perfect "
             "prediction.",
         )
+        for unknown in (self.candidates_per_second, self.measured_queue, self.residual):
+            unknown.set(math.nan)
         self.saw_gain(math.nan, math.nan)
         self.reachable = gauge(
             "ecntwin_switch_reachable",

@@ -282,8 +282,8 @@ class TuningLoop:
             metrics.candidates_per_second.set(len(answer.candidates) / result.search_s)
         metrics.predicted_queue.labels("incumbent").set(answer.incumbent_prediction.queue_mean_bytes)
         metrics.predicted_queue.labels("recommended").set(answer.winner_prediction.queue_mean_bytes)
-        if result.measured_queue_bytes is not None:
-            metrics.measured_queue.set(result.measured_queue_bytes)
+        measured = result.measured_queue_bytes
+        metrics.measured_queue.set(math.nan if measured is None else measured)
         if result.residual_ratio is not None:
             metrics.residual.set(result.residual_ratio)
         opinion = answer.second_opinion

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from service.tuning.round import run_round
 from settings.model import Settings
 from tests.integration.gate import Gate
 from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
@@ -217,3 +219,17 @@ async def test_the_twins_distance_from_reality_is_a_metric() -> None:
         for name in ("kmin_bytes", "kmax_bytes", "pmax_ratio"):
             for role in ("current", "recommended"):
                 assert here.metric(f"ecntwin_watermark_{name}", switch="leaf1", role=role) is not None
+
+
+async def test_a_queue_that_the_last_round_did_not_measure_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as here:
+        monkeypatch.setattr(
+            "service.tuning.loop.run_round",
+            lambda *args, **named: replace(run_round(*args, **named), measured_queue_bytes=None),
+        )
+        here.service.metrics.measured_queue.set(20_000)
+        await here.post_reports(traffic())
+        assert (await here.client.post("/v1/tune")).status_code == 200
+        assert here.metric("ecntwin_measured_queue_bytes") == pytest.approx(math.nan, nan_ok=True)

@@ -134,6 +134,15 @@ def test_an_unknown_watermark_is_left_out(metrics: Metrics) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "figure",
+    ["measured_queue_bytes", "twin_residual_ratio", "round_candidates_per_second"],
+)
+def test_what_only_a_round_tells_is_not_known_before_the_first(figure: str) -> None:
+    """0 would be an empty queue, a perfect prediction and no candidate."""
+    assert f"ecntwin_{figure} NaN" in exposed(Metrics(CollectorRegistry(), version="1"))
+
+
 def test_two_services_share_nothing(metrics: Metrics) -> None:
     other = Metrics(CollectorRegistry(), version="1.2.3")
     assert other.registry.get_sample_value("ecntwin_reports_accepted_total") == 0
