@@ -104,6 +104,16 @@ test("a refusal is told, and asking again asks", async () => {
   assert.equal(asking.problem.value, null);
 });
 
+test("a refusal goes with what was refused, also where what is wanted then is known", async () => {
+  const { asking, asked, rest } = stage();
+  asking.want({ mark: OTHER, curves: false });
+  rest();
+  asked[0].reject(new Problem(422, { detail: "no such watermark" }));
+  await settle();
+  asking.stop();
+  assert.equal(asking.problem.value, null);
+});
+
 const FIGURES = {
   ...MARK, queue_mean_bytes: 100, queue_p99_bytes: 1000, goodput_gbps: 10, loss_bytes: 0, pfc_pause_s: 0,
   slowdown: { mice: { p99: 4 }, elephant: { mean: null } },

@@ -61,6 +61,7 @@ export class Asking {
   }
 
   stop(): void {
+    this.problem.value = null;
     this.cancel?.();
     this.running?.abort();
     this.running = null;
