@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { said } from "../src/fabric/cells.tsx";
 import { halves, layout } from "../src/fabric/layout.ts";
 import { fullness, large, most, oneSwitch, podsOf, zoneOf } from "../src/fabric/overview.ts";
 import { fitted } from "../src/fabric/names.ts";
@@ -140,4 +141,10 @@ test("names that do not fit lose what all share, and are cut", () => {
   assert.deepEqual(fitted(["dc1-leaf11", "dc1-spine21"], [6, 6]), ["leaf11", "spine…"]);
   assert.deepEqual(fitted(["a-long-name"], [6]), ["a-lon…"]);
   assert.deepEqual(fitted(["switch", "switch1"], [4, 4]), ["h", "h1"]);
+});
+
+test("a little loss or pause of a switch is not told as none", () => {
+  const one = { name: "leaf1", depth_p99_bytes: null, load: null, over_kmin: 0 };
+  assert.match(said({ ...one, pause_share: 2e-5, drops_per_s: 0.3 }), /paused under 0\.01 % · 0\.3 drops a second$/);
+  assert.match(said({ ...one, pause_share: 0, drops_per_s: 0 }), /load not known$/);
 });

@@ -1,6 +1,6 @@
 // The switches of a pod as cells, each a gauge of its deepest queue above a foot of its busiest port's load.
 import { useMemo } from "preact/hooks";
-import { bytes, count, percent } from "../format.ts";
+import { bytes, count, few, percent, portion } from "../format.ts";
 import { type Seen, fullness, zoneOf } from "./overview.ts";
 import { loadClass } from "./model.ts";
 
@@ -81,7 +81,7 @@ export function said(one: Seen): string {
     depth === null ? "no depth known" : `deepest ${deep}: 99 % ${bytes(depth)}${kmin === null ? "" : ` (Kmin ${bytes(kmin)}, Kmax ${bytes(kmax)})`}`,
     load === null ? "load not known" : `busiest ${busy}: ${percent(load)}`,
     ...(one.over_kmin ? [`${count(one.over_kmin)} of ${count(one.queues)} queues over Kmin`] : []),
-    ...(one.pause_share ? [`paused ${percent(one.pause_share)}`] : []),
-    ...(one.drops_per_s ? [`${count(Math.round(one.drops_per_s))} drops a second`] : []),
+    ...(one.pause_share ? [`paused ${portion(one.pause_share)}`] : []),
+    ...(one.drops_per_s ? [`${few(one.drops_per_s)} drops a second`] : []),
   ].join(" · ");
 }

@@ -1,7 +1,7 @@
 // The map of a large fabric: from pods to their switches to the ports of one.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Table } from "../parts/table.tsx";
-import { bytes, count, percent, perSecond, several } from "../format.ts";
+import { bytes, count, percent, perSecond, portion, several } from "../format.ts";
 import { useLive } from "../service/live.ts";
 import * as looks from "../service/looks.ts";
 import { Cells, TALL, WIDE, said } from "./cells.tsx";
@@ -173,7 +173,7 @@ function SwitchTable({ switches, enter }: { switches: readonly Seen[]; enter: (o
         { name: "Over Kmin", cell: ({ over_kmin: over }) => count(over), by: ({ over_kmin: over }) => over },
         { name: "Over Kmax", cell: ({ over_kmax: over }) => count(over), by: ({ over_kmax: over }) => over },
         { name: "Marked", cell: ({ marked_ratio: marked }) => percent(marked), by: ({ marked_ratio: marked }) => marked },
-        { name: "Paused", cell: ({ pause_share: paused }) => percent(paused), by: ({ pause_share: paused }) => paused },
+        { name: "Paused", cell: ({ pause_share: paused }) => portion(paused), by: ({ pause_share: paused }) => paused },
         { name: "Dropped", cell: ({ drops_per_s: drops }) => perSecond(drops), by: ({ drops_per_s: drops }) => drops },
       ]}
     />

@@ -3,12 +3,12 @@ import { Table } from "../../parts/table.tsx";
 import { now } from "../../service/client.ts";
 import { second } from "../../service/fresh.ts";
 import type { Figure, FiguresSeen, ListedRollout } from "../../service/documents.ts";
-import { bits, bytes, few, percent, seconds } from "../../format.ts";
+import { bits, bytes, few, portion, seconds } from "../../format.ts";
 
 const FIGURES: readonly { name: string; key: keyof FiguresSeen; show: (value: Figure) => string }[] = [
   { name: "Mean queue", key: "queue_mean_bytes", show: bytes },
   { name: "Throughput", key: "throughput_bytes_per_s", show: bits },
-  { name: "Time paused by PFC", key: "pause_share", show: percent },
+  { name: "Time paused by PFC", key: "pause_share", show: portion },
   { name: "PFC frames a second", key: "pfc_frames_per_s", show: few },
   { name: "Drops a second", key: "drops_per_s", show: few },
 ];

@@ -2,7 +2,7 @@
 import { Panel } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import type { PortRates, State } from "../../service/documents.ts";
-import { percent, perSecond, several } from "../../format.ts";
+import { perSecond, portion, several } from "../../format.ts";
 
 const name = (port: PortRates) => `${port.switch} ${port.port}`;
 
@@ -25,7 +25,7 @@ export function Ports({ state }: { state: State }) {
             tone: (one) => ((one.drops_per_s ?? 0) > 0 ? "worse" : ""),
           },
           { name: "by WRED", cell: (one) => perSecond(one.wred_drops_per_s) },
-          { name: "Paused", cell: (one) => percent(one.pause_share), by: (one) => one.pause_share },
+          { name: "Paused", cell: (one) => portion(one.pause_share), by: (one) => one.pause_share },
           { name: "PFC in", cell: (one) => perSecond(one.pfc_rx_frames_per_s) },
           { name: "PFC out", cell: (one) => perSecond(one.pfc_tx_frames_per_s) },
           { name: "Marked", cell: (one) => perSecond(one.ecn_marked_per_s) },

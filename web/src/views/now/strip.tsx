@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { type Overview, most, podsOf } from "../../fabric/overview.ts";
 import { Figure, Figures } from "../../parts/figure.tsx";
 import type { State } from "../../service/documents.ts";
-import { bits, bytes, count, percent, seconds, several } from "../../format.ts";
+import { bits, bytes, count, percent, portion, seconds, several } from "../../format.ts";
 
 export function Strip({ state, overview }: { state: State; overview: Overview }) {
   const switches = useMemo(() => podsOf(overview).flatMap((pod) => pod.switches), [overview]);
@@ -17,7 +17,7 @@ export function Strip({ state, overview }: { state: State; overview: Overview })
         <Figure name="Delivered to hosts" value={bits(delivered)} beside={delivered === null ? "their ports are not known" : `${several(overview.host_count, "host")}`} />
         <Figure name="Deepest queue, 99 %" value={bytes(deepest?.depth_p99_bytes)} beside={deepest ? `${deepest.name} ${deepest.deepest_port}` : "no queue seen"} />
         <Figure name="Busiest port" value={busiest ? percent(busiest.load) : "–"} beside={busiest ? `${busiest.name} ${busiest.busiest_port}` : "rates not known"} />
-        <Figure name="Most paused port" value={percent(paused)} beside={paused === null ? "no counters" : "of the time, by PFC"} />
+        <Figure name="Most paused port" value={portion(paused)} beside={paused === null ? "no counters" : "of the time, by PFC"} />
         <Figure name="Worst incast" value={worst ? several(worst.degree, "sender") : "–"} beside={worst ? `at once to ${worst.receiver}` : "none seen"} />
         <Figure name="Flows" value={count(flows)} beside={`in ${seconds(state.duration_s)}`} />
       </Figures>

@@ -3,7 +3,7 @@ import { Refusal, Sentence } from "../../parts/sentence.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { bits, bytes, gbps, percent, rate, signed } from "../../format.ts";
+import { bits, bytes, gbps, percent, portion, rate, signed } from "../../format.ts";
 import { change } from "../../recommendation/figures.ts";
 import type { Figure, Outcome, Recommendation } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
@@ -28,7 +28,7 @@ function rowsOf({ predicted: { incumbent, recommended }, before, after }: Outcom
     { name: "Deepest queue", good: -1, predicted: pair("queue_peak_bytes", incumbent, recommended), show: bytes, measured: pair("queue_max_bytes", before, after), tell: bytes },
     { name: "Throughput", good: 1, predicted: pair("goodput_gbps", incumbent, recommended), show: gbps, measured: pair("throughput_bytes_per_s", before, after), tell: bits },
     { name: "Packets marked", good: 0, predicted: pair("marked_fraction", incumbent, recommended), show: percent, measured: pair("marked_packets_per_s", before, after), tell: rate },
-    { name: "Time paused by PFC", good: -1, predicted: null, show: percent, measured: pair("pause_share", before, after), tell: percent },
+    { name: "Time paused by PFC", good: -1, predicted: null, show: percent, measured: pair("pause_share", before, after), tell: portion },
   ];
   return rows.filter(({ measured, predicted }) => [...measured, ...(predicted ?? [])].some((value) => value !== null));
 }
