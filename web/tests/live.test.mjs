@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { away } from "../src/service/client.ts";
 import { documentOf, failing } from "../src/service/live.ts";
 
 globalThis.sessionStorage = { getItem: () => null };
@@ -54,4 +55,22 @@ test("what nobody looks at is forgotten after a minute, what is lasting is not",
   t.mock.timers.tick(1_000);
   assert.notEqual(documentOf({ path: "/c" }), found);
   assert.equal(documentOf({ path: "/d" }), lasting);
+});
+
+test("what alone is not answered is told as old, though the service answers", async (t) => {
+  const { leave, next } = await asked(t, "/e", ["{}"]);
+  const other = documentOf({ path: "/f" });
+  const leaveOther = other.use();
+  await next();
+  const answers = globalThis.fetch;
+  globalThis.fetch = async (path) => (path === "/f" ? Promise.reject(new DOMException("", "TimeoutError")) : answers());
+  await next();
+  await next();
+  assert.deepEqual([[...failing.value.keys()], other.value.value], [["/f"], {}]);
+  globalThis.fetch = answers;
+  await next();
+  await next();
+  assert.deepEqual([failing.value.size, away.value], [0, null]);
+  leave();
+  leaveOther();
 });

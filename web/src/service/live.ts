@@ -102,7 +102,7 @@ class Document<T> {
       if (error.status === 0) away.value = error.message;
       if (none(error)) this.forget();
       if (none(error) || error.status === 401) tell(this.look.path, null);
-      else if (error.status !== 0 && this.users > 0) tell(this.look.path, error);
+      else if (this.users > 0) tell(this.look.path, error);
     }
   }
 
