@@ -149,7 +149,7 @@ def test_a_document_asks_the_same_question_once(
     monkeypatch.setattr(Validity, "blocks", lambda self, entry: ())
     one = Validity(
         **dict.fromkeys(("fleet", "store", "rollouts", "events", "clocks")),  # type: ignore[arg-type]
-        gate=SimpleNamespace(cooling_left_s=lambda: 0.0),  # type: ignore[arg-type]
+        gate=SimpleNamespace(cooling_left_s=lambda: 0.0, held=lambda **_: ()),  # type: ignore[arg-type]
         joint=SimpleNamespace(of=of),  # type: ignore[arg-type]
         window=SimpleNamespace(now_s=lambda: 0.0),  # type: ignore[arg-type]
         stale_after_s=1.0,
