@@ -3,8 +3,9 @@ import { Table } from "../parts/table.tsx";
 import { bytes, count, percent } from "../format.ts";
 import { type Fabric, type Switch, deepestFirst, zone } from "./model.ts";
 
-const busiest = ({ ports }: Switch) => [...ports].sort((one, other) => (other.load ?? -1) - (one.load ?? -1))[0];
-const deepest = ({ ports }: Switch) => [...ports].sort(deepestFirst)[0];
+// Of ports whose load, or queue, is known.
+const busiest = ({ ports }: Switch) => ports.filter(({ load }) => load !== null).sort((one, other) => (other.load ?? 0) - (one.load ?? 0))[0];
+const deepest = ({ ports }: Switch) => ports.filter(({ queue }) => (queue?.depth_p99_bytes ?? null) !== null).sort(deepestFirst)[0];
 const over = ({ ports }: Switch, least: number) => ports.filter((port) => (zone(port) ?? -1) >= least).length;
 
 export function FabricTable({ fabric }: { fabric: Fabric }) {

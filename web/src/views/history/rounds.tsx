@@ -61,7 +61,7 @@ export function RoundsPanel() {
             { name: "When", cell: (one) => <><a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a>{one.support && one.support.rounds > 1 && <small> newest round <Time at={one.support.last} /></small>}</>, by: (one) => Date.parse(one.created) },
             { name: "Kmin / Kmax / Pmax", cell: (one) => (sameWatermark(one.recommendation, one.incumbent) ? <>{watermark(one.recommendation)} <span class="absent">(as it was)</span></> : watermark(one.recommendation)) },
             { name: "Mean queue, predicted", cell: (one) => `${bytes(one.incumbent.queue_mean_bytes)} → ${bytes(one.recommendation.queue_mean_bytes)}` },
-            { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone, by: ({ incumbent, recommendation }) => (incumbent.queue_mean_bytes ? (recommendation.queue_mean_bytes ?? 0) / incumbent.queue_mean_bytes : null) },
+            { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone, by: ({ incumbent: { queue_mean_bytes: now }, recommendation: { queue_mean_bytes: then } }) => (now && then !== null ? then / now : null) },
             { name: "Gain", cell: (one) => <Gained of={one} />, by: (one) => (one.changes ? one.improvement.score_gain : null) },
             { name: "Rounds", cell: (one) => count(one.support?.rounds ?? 1), by: (one) => one.support?.rounds ?? 1 },
             { name: "Decision", cell: (one) => <Decided of={one} />, words: true, by: (one) => one.status },

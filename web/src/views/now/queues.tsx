@@ -5,7 +5,10 @@ import type { Queue, State } from "../../service/documents.ts";
 import { LISTED } from "../../service/looks.ts";
 import { bits, bytes, count, percent } from "../../format.ts";
 
-export const queueName = (one: Queue) => `${one.switch} ${one.port} · ${one.queue}`;
+const queueName = (one: Queue) => `${one.switch} ${one.port} · ${one.queue}`;
+
+// Of its port's rate; null where either is not known.
+const share = ({ throughput_bytes_per_s: sent, capacity_bytes_per_s: rate }: Queue) => (rate && sent !== null ? sent / rate : null);
 
 export function QueueTable({ state }: { state: State }) {
   const rows = state.queues.slice(0, LISTED);
@@ -23,14 +26,7 @@ export function QueueTable({ state }: { state: State }) {
           { name: "Mean", cell: (one) => bytes(one.depth_mean_bytes), by: (one) => one.depth_mean_bytes },
           { name: "99 %", cell: (one) => bytes(one.depth_p99_bytes), by: (one) => one.depth_p99_bytes },
           { name: "Marked", cell: (one) => percent(one.marked_ratio), by: (one) => one.marked_ratio },
-          {
-            name: "Load",
-            cell: (one) =>
-              one.capacity_bytes_per_s && one.throughput_bytes_per_s !== null
-                ? percent(one.throughput_bytes_per_s / one.capacity_bytes_per_s)
-                : bits(one.throughput_bytes_per_s),
-            by: (one) => (one.capacity_bytes_per_s ? (one.throughput_bytes_per_s ?? 0) / one.capacity_bytes_per_s : one.throughput_bytes_per_s),
-          },
+          { name: "Load", cell: (one) => (share(one) === null ? bits(one.throughput_bytes_per_s) : percent(share(one))), by: share },
         ]}
       />
     </Panel>
