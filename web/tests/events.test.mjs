@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { round } from "../src/shell/round.ts";
+import { asksForToken } from "../src/service/client.ts";
 import { follow, listening } from "../src/service/events.ts";
 
 globalThis.sessionStorage = { getItem: () => null };
 globalThis.document = Object.assign(new EventTarget(), { hidden: true });
 
-test("a hidden page has no stream, and a stream that is silent ends with its round", async (t) => {
+test("a hidden page and one signed out have no stream, and a stream that is silent ends with its round", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const streams = [];
   globalThis.fetch = async (_, { signal }) => {
@@ -52,4 +53,11 @@ test("a hidden page has no stream, and a stream that is silent ends with its rou
   t.mock.timers.tick(15_000);
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual([streams[1].aborted, streams.length], [true, 2]);
+  show(false);
+  await begin(3);
+  asksForToken.value = true;
+  await until(() => !listening.value);
+  t.mock.timers.tick(15_000);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([streams[2].aborted, streams.length], [true, 3]);
 });

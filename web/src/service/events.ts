@@ -30,6 +30,7 @@ export async function follow(): Promise<never> {
     const hide = () => document.hidden && stop.abort();
     let silent = setTimeout(() => stop.abort(), SILENT_MS);
     document.addEventListener("visibilitychange", hide);
+    const signedOut = asksForToken.subscribe((asks) => asks && stop.abort()); // the stream is that of the old token
     try {
       const answer = await fetch("/v1/events", { headers: headers(), signal: stop.signal });
       if (answer.ok && answer.body) {
@@ -45,6 +46,7 @@ export async function follow(): Promise<never> {
     }
     clearTimeout(silent);
     document.removeEventListener("visibilitychange", hide);
+    signedOut();
     stop.abort();
     listening.value = false;
     await new Promise((resolve) => setTimeout(resolve, wait));
