@@ -433,6 +433,7 @@ class Fabric:
             self._paths[row] = other
             if self.plan.policies:
                 self._state.learners["rtt0"][row] = way.alone_s(self.plan.packet_wire_bytes)
+                self._state.learners["hops"][row] = len(other)
         self._state = self._state._replace(places=self._routes.places())
 
     def _more_packets(self) -> None:

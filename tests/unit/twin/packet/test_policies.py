@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from telemetry.topology import leaf_spine
+from telemetry.topology import Host, Link, Topology, leaf_spine
 from tests.oracles import rtt_policy
-from tests.unit.twin.packet.plans import NEVER, port_between, running, star, two_tiers
+from tests.unit.twin.packet.plans import NEVER, plan, port_between, running, star, two_tiers
 from twin.errors import ParameterError, ScenarioError
 from twin.packet.fabric import Fabric
 from twin.packet.model import PacketEngine
@@ -256,6 +256,29 @@ def test_probes_lost_with_their_cable_are_sent_again() -> None:
     got, _ = settled(fabric, after_s=8e-3, for_s=4e-3)
     assert np.all(got > 0.2 * 12.5e9)
     assert {0.0, 1.0} <= set(fabric.decisions[:, 0])
+
+
+def test_what_is_moved_to_a_longer_path_waits_as_what_began_there() -> None:
+    senders = dict.fromkeys(["h0", "h1", "h2"], replace(SWIFT, hop_s=2e-5))
+    switches = "s0", "s1", "s2"
+    links = [("h0", "s0"), ("h1", "s0"), ("h2", "s1"), ("s0", "s1"), ("s0", "s2"), ("s2", "s1")]
+    cables = tuple(Link(a, b, 10.0, 1.0, a_port=f"to-{b}", b_port=f"to-{a}") for a, b in links)
+    triangle = plan(Topology(tuple(map(Host, senders)), switches, cables), senders=senders)
+    seen = []
+    for moved in (False, True):
+        fabric = running(triangle)
+        steps = [
+            lambda here: here.fail_link(port_between(here.plan, "s0", "s1")),
+            lambda here: here.offer(Traffic.independent([0, 1], [2, 2], np.inf, 0.0)),
+        ]
+        for step in reversed(steps) if moved else steps:
+            step(fabric)
+        deepest = 0.0
+        for until_s in np.arange(100, 400) * 1e-4:
+            fabric.advance(float(until_s))
+            deepest = max(deepest, fabric.depths_bytes(triangle.switch_ports).max())
+        seen.append(deepest)
+    assert seen[1] == pytest.approx(seen[0], rel=0.1)
 
 
 def test_dcqcn_beside_trees_is_marked_for_ever_below_the_queue_they_hold() -> None:
