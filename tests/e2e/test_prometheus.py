@@ -270,16 +270,16 @@ class Everything:
         return iter((families | {begun.name: begun}).values())
 
     def goes_on(self) -> None:
-        """All count one more, and the process has begun anew."""
+        """All count one more or are known (a gauge may begin as NaN), and the process has begun anew."""
         self._begun_s += 1.0
         values = values_asked()
         for collector in [one for registry in self._registries for one in registry._collector_to_names]:
             kind, labels = getattr(collector, "_type", None), getattr(collector, "_labelnames", ())
-            step = {"counter": "inc", "gauge": "inc", "histogram": "observe"}.get(kind or "")
+            step = {"counter": "inc", "gauge": "set", "histogram": "observe"}.get(kind or "")
             if step is None:
                 continue
             for given in product(*(sorted(values.get(label, {"one"})) for label in labels)):
-                getattr(collector.labels(*given) if labels else collector, step)(1)
+                getattr(collector.labels(*given) if labels else collector, step)(self._begun_s)
 
 
 def test_every_query_of_the_dashboards_is_answered_where_all_is_told(tmp_path: Path) -> None:
