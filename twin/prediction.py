@@ -369,9 +369,8 @@ def slowdown_by_class(
     Arguments as of ``slowdowns``. Persistent flows have no slowdown, nor have those that never started.
     """
     size = scenario.flows.payload_bytes
-    started_s = scenario.flows.start_s if started_s is None else started_s
-    counted = np.isfinite(size) & (started_s < scenario.duration_s)
     slowdown = slowdowns(scenario, completion_s, sent_bytes, started_s)
+    counted = np.isfinite(size) & ~np.isnan(slowdown)
     return by_class(slowdown[counted], size[counted])
 
 
@@ -384,14 +383,15 @@ def slowdowns(
     """Slowdown of each flow; of one that never ends, nothing that means anything.
 
     ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at
-    its age. ``started_s[flow]``: when it started, NaN if it never did, whose slowdown is NaN; None: as the
-    scenario says. Where the traffic goes on, its age is held against the ``sent_bytes[flow]`` of payload that
-    it sent by then: against the bytes that it sent under the watermark of that time, every slower watermark
-    would look the same.
+    its age. ``started_s[flow]``: when it started, NaN if it never did; None: as the scenario says. The
+    slowdown of one that has not started by the end is NaN. Where the traffic goes on, its age is held against
+    the ``sent_bytes[flow]`` of payload that it sent by then: against the bytes that it sent under the
+    watermark of that time, every slower watermark would look the same.
     """
     running = np.isnan(completion_s)
     started_s = scenario.flows.start_s if started_s is None else started_s
-    taken_s = np.where(running, scenario.duration_s - started_s, completion_s)
+    age_s = np.where(started_s < scenario.duration_s, scenario.duration_s - started_s, np.nan)
+    taken_s = np.where(running, age_s, completion_s)
     alone_s = scenario.alone_s
     if scenario.goes_on and sent_bytes is not None:
         with np.errstate(invalid="ignore"):

@@ -107,8 +107,9 @@ def gain_parts(
     """
     started_s = scenario.flows.start_s if started_s is None else started_s
     size = scenario.flows.payload_bytes
-    finite = np.isfinite(size) & (started_s < scenario.duration_s)
-    slowdown, size = slowdowns(scenario, completion_s, sent_bytes, started_s)[finite], size[finite]
+    slowdown = slowdowns(scenario, completion_s, sent_bytes, started_s)
+    counted = np.isfinite(size) & ~np.isnan(slowdown)
+    slowdown, size = slowdown[counted], size[counted]
     large, mice = slowdown[size >= ELEPHANT_FROM_BYTES], slowdown[size < MOUSE_BELOW_BYTES]
     large_block, mouse_block = _blocks_of(large.size), _blocks_of(mice.size)
     order = np.argsort(mice)
