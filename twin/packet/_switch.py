@@ -108,8 +108,9 @@ def must_pause(state: State, upstream: int, index: int) -> bool:
     # A packet that would not fit the reserve may be in headroom while the reserve is not full.
     if ingress.headroom_held > 0.0:
         return True
-    room = threshold(ingress, state.switches[index])
-    return bool(ingress.held > RESERVE_BYTES and ingress.held - RESERVE_BYTES >= room)
+    if ingress.held <= RESERVE_BYTES:
+        return False
+    return bool(ingress.held - RESERVE_BYTES >= threshold(ingress, state.switches[index]))
 
 
 @inlined
