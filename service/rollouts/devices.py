@@ -86,35 +86,35 @@ class SwitchDevices:
 
     async def apply(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         assert isinstance(change, StagedChange)
-        if self._is_told(change.switch, plan):
-            await self._step(change.switch, plan, lambda adapter: adapter.apply(change), still)
+        await self._tell(change, plan, lambda adapter: adapter.apply(change), still)
 
     async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
         assert isinstance(change, StagedChange)
-        if not self._is_told(change.switch, plan):
+        reading = await self._tell(change, plan, lambda adapter: adapter.verify(change), still)
+        if reading is None:
             return change.after
-        reading = await self._step(change.switch, plan, lambda adapter: adapter.verify(change), still)
         if self._fleet.writes(change.switch):
             self._fleet.note(reading)
         return reading.usual or change.after
 
     async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         assert isinstance(change, StagedChange)
-        if self._is_told(change.switch, plan):
-            await self._step(change.switch, plan, lambda adapter: _confirm(adapter, change), still)
+        await self._tell(change, plan, lambda adapter: _confirm(adapter, change), still)
 
     async def undo(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None:
         assert isinstance(change, StagedChange)
-        if not self._is_told(change.switch, plan):
-            return
         if change.switch in plan.written:
             self._fleet.set_watermarks.put(change.switch, None)  # half of a change is no drift
-        await self._step(change.switch, plan, lambda adapter: adapter.rollback(change), still)
+        await self._tell(change, plan, lambda adapter: adapter.rollback(change), still)
         await self._fleet.refresh([change.switch], from_now=True)
 
-    def _is_told(self, name: str, plan: RolloutPlan) -> bool:
-        """Whether its adapter is told of a step: not where it would write by now, and this is a dry run."""
-        return name in plan.written or not self._fleet.writes(name)
+    async def _tell(
+        self, change: StagedChange, plan: RolloutPlan, step: Callable[[SwitchAdapter], T], still: StillWanted
+    ) -> T | None:
+        """Runs a step that may write; None, and nothing is done, in a dry run where it would by now."""
+        if change.switch not in plan.written and self._fleet.writes(change.switch):
+            return None
+        return await self._step(change.switch, plan, step, still)
 
     def _own(self, name: str, plan: RolloutPlan) -> ByRoleAdapter:
         ports = {role: target.ports for role, target in plan.by_role[name].items()}
