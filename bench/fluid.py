@@ -175,14 +175,14 @@ def run() -> dict[str, Any]:
     }
     solver = jitcdde_solver(WATERMARK)
     for tolerance in (1e-3, 1e-4, 1e-5):
-        run = partial(jitcdde_run, solver, tolerance, duration_s)
-        queue = run(SAMPLE_S)
+        solve = partial(jitcdde_run, solver, tolerance, duration_s)
+        queue = solve(SAMPLE_S)
         found["jitcdde"].append(
             {
                 "tolerance": tolerance,
-                "s": best_of(3, partial(run, sample_s=SAMPLE_S)),
-                "s_sampling_50us": best_of(3, partial(run, sample_s=5e-5)),
-                "s_no_samples": best_of(3, partial(run, sample_s=duration_s)),
+                "s": best_of(3, partial(solve, sample_s=SAMPLE_S)),
+                "s_sampling_50us": best_of(3, partial(solve, sample_s=5e-5)),
+                "s_no_samples": best_of(3, partial(solve, sample_s=duration_s)),
                 "errors": errors(queue, reference),
             }
         )

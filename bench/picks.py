@@ -25,7 +25,6 @@ from twin.search.gain import POLICIES, Gain, Policy, gain_over, gains_over_first
 from twin.search.problem import SearchSettings
 from twin.search.round import engine_seeds
 from twin.search.score import WEIGHT_PRESETS, score
-from twin.watermark import Watermark
 
 Judge = Literal["mice", "probe"]
 JUDGES: tuple[Judge, ...] = ("mice", "probe")
@@ -111,8 +110,7 @@ def picked_twice(name: str, policy: Policy) -> tuple[int, list[int]]:
     asked = few(scores, WEIGHT_PRESETS["balanced"], settings.second_candidates, _best(first), now)
     second = gains(name, runs(name, "packet", 1), policy)
     ran = [now, *asked]
-    watermarks = [one.watermark for one in truth(name) if isinstance(one.watermark, Watermark)]
-    both = of_both(first, {row: second[row] for row in ran}, watermarks)
+    both = of_both(first, {row: second[row] for row in ran}, [one.watermark.usual for one in truth(name)])
     return max(ran, key=lambda row: both[row].value), ran
 
 

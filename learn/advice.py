@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numba
@@ -121,18 +122,11 @@ def evaluated(rows: Rows) -> dict[str, dict[str, float]]:
 
 @kernel
 def _leaves_of(
-    rows: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    f: NDArray[np.int32],
-    t: NDArray[np.float64],
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
-    found: NDArray[np.int64],
+    rows: NDArray[np.float64], columns: tuple[NDArray[Any], ...], found: NDArray[np.int64]
 ) -> None:
     """``leaf_of`` each row, into ``found``."""
     for row in range(rows.shape[0]):
-        found[row] = leaf_of(rows[row], low, high, f, t, left, right)
+        found[row] = leaf_of(rows[row], *columns)
 
 
 def decision_ns(learnt: Learnt, x: NDArray[np.float64]) -> float:
@@ -142,7 +136,7 @@ def decision_ns(learnt: Learnt, x: NDArray[np.float64]) -> float:
     took = []
     for _ in range(6):  # the first one compiles
         began_s = time.perf_counter()
-        _leaves_of(rows, *learnt.columns, found)
+        _leaves_of(rows, learnt.columns, found)
         took.append(time.perf_counter() - began_s)
     return float(np.median(took[1:])) / len(rows) * 1e9
 
