@@ -67,7 +67,7 @@ class ImprovementDocument(Document):
     """The best candidate against the incumbent."""
 
     best: WatermarkDocument
-    """The twin's choice: of those that cannot be told apart, the one nearest to the incumbent."""
+    """The twin's choice: of those alike that surely gain, the one nearest to the incumbent."""
     score_gain: Figure
     """Its score less the incumbent's."""
     score_error: Figure = None

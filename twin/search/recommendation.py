@@ -65,7 +65,8 @@ class Improvement:
     changes.
 
     ``best``, the twin's choice, is recommended where the gain less two errors exceeds the margin;
-    ``n_alike`` others could not be told apart from the best, and it is the one nearest to the incumbent.
+    ``n_alike`` others could not be told apart from the best; of those that surely gain it is the nearest to
+    the incumbent.
     ``relative[figure]`` is new ÷ old − 1 for figures the incumbent has above 0: ``queue_mean``,
     ``queue_p99``, ``goodput``, ``lasting_rate`` (of never-ending flows), ``elephant_slowdown``,
     ``mice_p99_slowdown``, ``probe_p99_slowdown``, ``loss``, ``pause``.

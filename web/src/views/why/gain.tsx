@@ -37,7 +37,7 @@ export function GainPanel({ of: round }: { of: Recommendation }) {
           <Parts now={now} best={best} shares={shares} policy={policy} total={total} />
           <p class="quiet" id="found">
             A change has to gain more than {percent(improvement.margin)} even less two errors.
-            {(improvement.alike ?? 0) > 0 && ` ${several(improvement.alike ?? 0, "other")} could not be told apart from the best; of them all, this is the nearest to ${other}.`}
+            {(improvement.alike ?? 0) > 0 && ` ${several(improvement.alike ?? 0, "other")} could not be told apart from the best${changes ? `; of those sure to gain, this is the nearest to ${other}` : ""}.`}
             {` Found by ${foundBy(best)}.`}
           </p>
         </>
