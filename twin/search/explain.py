@@ -135,13 +135,14 @@ def _log(relative: float) -> float:
 def _said(opinion: SecondOpinion | None, *, changes: bool) -> str:
     if opinion is None:
         return ""
+    engine = f"the {opinion.engine} engine"
     if not opinion.decided:
-        return f"; no second opinion, {opinion.engine} could not run the incumbent"
+        return f"; no second opinion, {engine} could not run the incumbent"
     apart = differ_text(opinion.disagreement)
     if opinion.disagrees:
-        return f"; {opinion.engine} disagrees, by {apart}"
+        return f"; {engine} disagrees, by {apart}"
     verb = "checked" if not changes else "chosen" if opinion.changed_pick else "confirmed"
-    return f"; {verb} by {opinion.engine}, within {apart}"
+    return f"; {verb} by {engine}, within {apart}"
 
 
 def _queue(incumbent: Prediction, winner: Prediction) -> str:

@@ -114,7 +114,7 @@ def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
         return _unasked(
             first,
             f"No second opinion: within {settings.second_packet_hops:g} packet-hops a run, "
-            f"{settings.second_engine} would see only {duration_text(window_s)} of this fabric, "
+            f"the {settings.second_engine} engine would see only {duration_text(window_s)} of this fabric, "
             f"less than {duration_text(LEAST_WINDOW_S)}; raise search.second_opinion_packet_hops for one.",
         )
     review = _Review(so_far, first, window_s)
@@ -303,8 +303,8 @@ class _Review:
             if one.status is not SolveStatus.OK
         )
         sentence = (
-            f"No second opinion: status {bad.code} for the incumbent under {self._engine} ({bad.value}), "
-            f"so {so_far.settings.engine} decided alone."
+            f"No second opinion: status {bad.code} for the incumbent under the {self._engine} engine ({bad.value}), "
+            f"so the {so_far.settings.engine} engine decided alone."
         )
         opinion = self._opinion(pick, pick, first.scores, sentence)
         return replace(first, opinion=opinion, notes=(*first.notes, sentence))
@@ -345,11 +345,11 @@ class _Review:
         first = self._so_far.settings.engine
         if opinion.changed_pick:
             says = (
-                f"{opinion.engine} prefers {watermark_text(opinion.pick)} to {first}'s pick, "
+                f"The {opinion.engine} engine prefers {watermark_text(opinion.pick)} to {first}'s pick, "
                 f"{watermark_text(opinion.first_pick)}"
             )
         else:
-            says = f"{opinion.engine} picks the same watermark as {first}"
+            says = f"The {opinion.engine} engine picks the same watermark as {first}"
         differ = differ_text(opinion.disagreement)
         margin = percent_text(opinion.margin)
         apart = (
@@ -361,4 +361,4 @@ class _Review:
         if opinion.cut:
             which = "the first" if self._cut else f"the newest {len(self._moments)} moments,"
             ran = f"; it ran {which} {duration_text(opinion.window_s)} of the traffic"
-        return f"{says[:1].upper()}{says[1:]}; {apart}{ran}."
+        return f"{says}; {apart}{ran}."

@@ -96,7 +96,7 @@ class TestWhatItDecides:
         alone = reviewed(None, seeds=1)
         assert answer.watermark == alone.watermark == opinion.pick
         assert answer.improvement.score_gain == pytest.approx(alone.improvement.score_gain)
-        assert f"; confirmed by {SAME}, within 0 % in " in answer.why
+        assert f"; confirmed by the {SAME} engine, within 0 % in " in answer.why
 
     def test_the_decision_is_the_second_engines(self) -> None:
         # All but the elephants' speed counts little: the first engine keeps long thresholds, for their sake.
@@ -107,7 +107,7 @@ class TestWhatItDecides:
         assert opinion.first_pick == alone.improvement.best
         assert answer.improvement.best == opinion.pick != alone.improvement.best
         assert answer.winner_prediction.queue_mean_bytes < alone.winner_prediction.queue_mean_bytes
-        assert "; chosen by " in answer.why
+        assert "; chosen by the " in answer.why
         assert " prefers Kmin " in opinion.sentence
 
     def test_only_what_it_ran_may_win_and_nothing_it_did_not_run_leads(self) -> None:
@@ -145,7 +145,7 @@ class TestDisagreement:
         assert opinion.disagreement["goodput"] == 0.0
         assert opinion.disagreement["elephant_slowdown"] < 0.05
         assert "the engines disagree by" in opinion.sentence
-        assert f"; {HERE}:LongerQueuesEngine disagrees, by " in answer.why
+        assert f"; the {HERE}:LongerQueuesEngine engine disagrees, by " in answer.why
 
     def test_is_not_told_within_it(self) -> None:
         opinion = opinion_of(reviewed("LongerQueuesEngine", second_margin=0.7))
