@@ -140,7 +140,8 @@ def place_of(url: str | None) -> Place:
             raise ArgumentError("its path is a path, not a URI")
         path = Path(str(parsed.database))
         engine = _sqlite(url, poolclass=NullPool)
-        event.listen(engine, "do_connect", lambda *_: _keep_private(path))
+        event.listen(engine, "do_connect", lambda *_: _make_private(path))
+        event.listen(engine, "connect", lambda *_: _keep_private(path))
         return Place(shown, engine, path)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise SettingsError(
@@ -167,15 +168,16 @@ def _sqlite(url: str, *, poolclass: Any) -> Engine:
     return engine
 
 
-def _keep_private(path: Path) -> None:
-    """Makes a missing file with mode 0600, and takes others' access from ours.
-
-    SQLite would follow the umask. The files it makes beside it get the same mode.
-    """
-    at = Path(os.path.realpath(path))
+def _make_private(path: Path) -> None:
+    """Makes a missing file with mode 0600: SQLite would follow the umask. Those beside it get its mode."""
     with suppress(OSError):  # SQLite reports what is wrong with the file
         # Never opened where it exists: closing it would end the locks of this process's other connections.
-        os.close(os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY))
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY))
+
+
+def _keep_private(path: Path) -> None:
+    """Takes others' access from a file that SQLite has opened, and from those beside it."""
+    at = Path(os.path.realpath(path))
     narrowed = []
     for suffix in _BESIDE:
         one = Path(f"{at}{suffix}")

@@ -74,6 +74,16 @@ def test_a_wide_one_of_an_earlier_version_is_narrowed_and_said_once(
     assert "ecntwin.db-wal (0644)" in told[0]
 
 
+def test_what_is_no_database_keeps_its_mode(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "folder").mkdir(0o755)
+    (tmp_path / "notes.txt").write_text("longer than the header of a database would be" * 20, "utf-8")
+    for path in tmp_path.iterdir():
+        with pytest.raises(SettingsError, match="can be opened"), written(path):
+            pass
+    assert modes(tmp_path) == {"folder": "755", "notes.txt": "666"}
+    assert not caplog.records
+
+
 def test_a_link_keeps_pointing_at_a_narrow_file(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "ecntwin.db").symlink_to(tmp_path / "disk" / "kept.db")
