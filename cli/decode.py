@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cli.output import say
 from service.tuning.recordings import read_bytes
 from settings.errors import InputError
 from settings.inventory import load_reporting
@@ -90,7 +91,7 @@ def decode(file: str, options: DecodeOptions) -> None:
         held_back += said[: _MOST_HELD_BACK - len(held_back)] if not n_reports else said
         if n_reports:
             for problem in held_back:
-                sys.stderr.write(f"ecntwin: {problem}\n")
+                say(problem)
             held_back.clear()
         if not block:
             break

@@ -8,8 +8,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -136,17 +137,20 @@ _log = logging.getLogger("ecntwin.cli")
 
 def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     """Runs the command and returns its exit code; errors become a sentence on standard error."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # a process may begin without it
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 # as long as the process
     if os.environ.get(DEBUG_VARIABLE, "").lower() == "debug":
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
         quiet_libraries()
     code = DONE
-    try:
+    with suppress(BrokenPipeError):  # the reader closed the pipe, as head does
         code = _run(app, arguments)
-        if sys.stdout is not None:  # a process may begin without one
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader closed the pipe, as head does; without this the interpreter complains again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:  # without this the interpreter complains again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 
@@ -222,9 +226,10 @@ def _sentence(error: Exception) -> str:
 
 
 def say(sentence: str) -> None:
-    """A line on standard error."""
+    """A line on standard error; a command goes on where nobody reads it."""
     if sentence:  # click has printed the help already
-        sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
+        with suppress(BrokenPipeError):
+            sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
 
 
 def require_terminal(command: str) -> None:

@@ -42,6 +42,7 @@ from cli.output import (
     of_all_text,
     print_json,
     require_terminal,
+    say,
     screen_for_asking,
     show,
     watermark_cells,
@@ -345,7 +346,7 @@ def _note_on_interrupt(rollout_id: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        sys.stderr.write(f"ecntwin: the rollout goes on; ecntwin rollouts {rollout_id} shows its progress\n")
+        say(f"the rollout goes on; ecntwin rollouts {rollout_id} shows its progress")
         raise
 
 

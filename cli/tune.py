@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from cli.output import NONE, WIDE, console, headed_table, print_json, shown_progress
+from cli.output import NONE, WIDE, console, headed_table, print_json, say, shown_progress
 from cli.prediction_tables import (
     candidates_table,
     co_tuning_tables,
@@ -213,10 +212,10 @@ def tuned(what: str) -> tuple[What, ...]:
 def report_rejected(recording: Recording) -> None:
     """Counts the reports left out on standard error, the first few with their mistake."""
     for problem in recording.problems[:MOST_PROBLEMS_SHOWN]:
-        sys.stderr.write(f"ecntwin: {problem.detail}\n")
+        say(problem.detail)
     if recording.rejected:
         total = recording.accepted + recording.rejected
-        sys.stderr.write(f"ecntwin: {recording.rejected} of {total} reports were left out\n")
+        say(f"{recording.rejected} of {total} reports were left out")
 
 
 def state_flows_table(state: NetworkState) -> Table:

@@ -28,7 +28,7 @@ from cli.answers import (
     RolloutsAnswer,
 )
 from cli.client import ServiceClient, ServiceEvent
-from cli.output import console, count_text, labelled_lines, watermark_text, words_of
+from cli.output import console, count_text, labelled_lines, say, watermark_text, words_of
 from cli.rollouts import event_words, freeze_text, newest, progress_text
 from cli.status import alarms_text
 from settings.errors import AwayError
@@ -58,7 +58,7 @@ def watch(url: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         try:
             if as_json:
-                for event in stream(service, _warn, time.sleep):
+                for event in stream(service, say, time.sleep):
                     if isinstance(event, ServiceEvent):
                         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
                         sys.stdout.flush()
@@ -203,10 +203,6 @@ def header(service: ServiceClient) -> Group:
         )
         lines.add_row("newest rollout", progress)
     return Group(Rule(style="dim"), lines)
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"ecntwin: {text}\n")
 
 
 class EventLines:

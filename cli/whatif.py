@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from cli.output import WIDE, console, headed_table, print_json, shown_progress, watermark_cells
+from cli.output import WIDE, console, headed_table, print_json, say, shown_progress, watermark_cells
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
@@ -60,7 +59,7 @@ def problem_of(
     )
     report_rejected(recording)
     if found.failure is not None:
-        sys.stderr.write(f"ecntwin: not calibrated: {found.failure}\n")
+        say(f"not calibrated: {found.failure}")
     return found.scenario
 
 

@@ -204,6 +204,26 @@ def test_interruption_and_exit_keep_their_codes() -> None:
     assert run_to_exit_code(app_that(typer.Exit(5)), []) == 5
 
 
-def test_a_process_without_standard_output_ends_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    assert run_to_exit_code(app_that(typer.Exit(5)), []) == 5
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("arguments", "code"), [("version", 0), ("version --bogus", 2), ("decode -", 2)])
+def test_a_process_without_a_standard_stream_ends_as_others(arguments: str, code: int, closed: str) -> None:
+    command = f"{sys.executable} -m cli {arguments} {'' if '<' in closed else '</dev/null'} {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert "bug" not in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_failure_keeps_its_code_where_nobody_reads_why(unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", "version", "--bogus"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stderr=writer,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert done.returncode == 2
