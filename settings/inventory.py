@@ -55,7 +55,7 @@ def _number(given: object) -> object:
     if isinstance(given, str):
         with suppress(ValueError):
             return int(given, 16 if given[:2].lower() == "0x" else 10)
-    if isinstance(given, bool | str):
+    if isinstance(given, str):
         raise ValueError("an id is a whole number, decimal or 0x and hex digits")
     return given
 

@@ -7,32 +7,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from settings.errors import SettingsError
-from settings.validation import HiddenValueError, with_unit
+from settings.validation import HiddenValueError, Section
 from switches.device import Secret
 
 
-class Part(BaseModel):
-    """A mapping of the file: unknown keys refused, no NaN or infinity; null is the same as absent; sizes may
-    have units (16MB).
-    """
+class Part(Section):
+    """A mapping of the file; null is the same as absent."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _as_people_write_it(cls, given: object, info: ValidationInfo) -> object:
-        return with_unit(given, info)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
 
 SECRETS = ("username", "password", "token")

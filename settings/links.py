@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from settings.validation import Section
 from telemetry.alarms import Rule
 from telemetry.links import FIGURES, FORECAST, FigureName, LinkCondition
 from twin.errors import ParameterError
@@ -17,10 +18,8 @@ _UNITS = {"share": SHARE, "bytes": BYTES, "per_second": NO_UNIT}
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class LinkConditionSettings(BaseModel):
+class LinkConditionSettings(Section):
     """One condition; ``over`` and ``under`` may be texts with a unit, such as ``80%`` or ``400KB``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(min_length=1, max_length=32)
     figure: FigureName

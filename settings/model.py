@@ -21,7 +21,6 @@ from settings.sections import (
     LosslessSettings,
     NeighbourSettings,
     NicPollSettings,
-    Section,
     Steps,
     UdpSettings,
 )
@@ -34,7 +33,7 @@ from settings.twin import (
     SearchSection,
     TuningSettings,
 )
-from settings.validation import ENV_PREFIX, HiddenValueError, database_url, server_url
+from settings.validation import ENV_PREFIX, HiddenValueError, Section, database_url, server_url
 from telemetry.settings import NS_PER_S, WindowSettings
 
 ENV_DELIMITER = "__"

@@ -10,18 +10,10 @@ from ipaddress import ip_network
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from settings.links import LinkConditionSettings
-from settings.validation import is_loopback, with_unit
+from settings.validation import Section, is_loopback
 from telemetry.alarms import Rule
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.p4.devices import Occupancy, TimeUnit, Timing, UnitProfile
@@ -135,17 +127,6 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-class Section(BaseModel):
-    """A part of the settings: frozen, unknown keys refused, no NaN or infinity, sizes also as ``4MB``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _as_people_write_it(cls, given: object, info: ValidationInfo) -> object:
-        return with_unit(given, info)
-
-
 def _one_or_several(given: object) -> object:
     return (given,) if isinstance(given, int | str) else given
 
@@ -242,6 +223,21 @@ class LosslessSettings(NeighbourSettings):
     ([lossless](../operate/lossless.md) lists platforms and rules), every ``every_s`` seconds, ``at_once``
     switches at a time. Off unless ``read`` is true, as an account that sets watermarks need not see buffers.
     """
+
+
+def _levels(section: Section, mild: str, grave: str) -> Iterator[tuple[str, float | None, float | None]]:
+    """What is measured, and its two thresholds; raises ``ValueError`` where the milder one is above."""
+    for name in type(section).model_fields:
+        kind, _, level = name.rpartition("_")
+        if level != mild:
+            continue
+        low, high = getattr(section, name), getattr(section, f"{kind}_{grave}")
+        if low is not None and high is not None and low > high:
+            raise ValueError(
+                f"{name} {low:g} is above {kind}_{grave} {high:g}: the milder level comes first; "
+                "lower the first or raise the second"
+            )
+        yield kind, low, high
 
 
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
@@ -344,16 +340,7 @@ class AlarmSettings(Section):
     def rules(self) -> dict[str, Rule]:
         """The rule of each kind; those without thresholds of their own are yes or no."""
         found = {}
-        for name in type(self).model_fields:
-            kind, _, level = name.rpartition("_")
-            if level != "warning":
-                continue
-            warning, critical = getattr(self, name), getattr(self, f"{kind}_critical")
-            if warning is not None and critical is not None and warning > critical:
-                raise ValueError(
-                    f"{name} {warning:g} is above {kind}_critical {critical:g}: what is critical is a "
-                    "warning at least; lower the first or raise the second"
-                )
+        for kind, warning, critical in _levels(self, "warning", "critical"):
             # Kinds that count seconds have lasted long enough by themselves.
             hold_s = 0.0 if kind in _SECONDS else self.hold_s
             found[kind] = Rule(
@@ -524,3 +511,9 @@ class ConditionSettings(Section):
     loss_share_bad: float | None = Field(default=1e-4, gt=0)
     marked_share_watch: float | None = Field(default=0.5, gt=0)
     marked_share_bad: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _watch_comes_first(self) -> Self:
+        for _ in _levels(self, "watch", "bad"):
+            pass
+        return self

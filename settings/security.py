@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from settings.errors import SettingsError
-from settings.sections import Section
-from settings.validation import HiddenValueError, is_loopback, server_url
+from settings.validation import HiddenValueError, Section, is_loopback, server_url
 
 Scope = Literal["telemetry", "read", "operate", "admin"]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from nics.parameters import ONE, PARAMETERS, check_values
-from settings.sections import Section
+from settings.validation import Section
 from switches.errors import CapabilityError
 from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
 from twin.errors import ParameterError

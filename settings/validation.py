@@ -10,13 +10,14 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError, ValidationInfo
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
 from twin.errors import ParameterError
 from twin.units import BYTES, SHARE, quantity
 
 _DATABASE = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://\S*")
+_KINDS = re.compile(r"\b(?:int|float|bool)\b")
 _PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
 
 
@@ -58,19 +59,27 @@ def without_password(url: str) -> str:
     return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
 
 
-def with_unit(given: object, field: ValidationInfo) -> object:
-    """A text such as ``4MB`` in a field of bytes, or ``20%`` in one of Pmax, as a number; else as given.
-
-    Raises ``ValueError`` with the rule.
+class Section(BaseModel):
+    """A part of the settings: frozen, unknown keys refused, no NaN or infinity, no truth for a number, sizes
+    also as ``4MB``, Pmax also as ``20%``.
     """
-    name = field.field_name or ""
-    units = BYTES if "bytes" in name else SHARE if name.startswith("pmax") else None
-    if units is None or not isinstance(given, str):
-        return given
-    try:
-        return quantity(name, given, units)
-    except ParameterError as error:
-        raise ValueError(error.rule) from None
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_people_write_it(cls, given: object, info: ValidationInfo) -> object:
+        name = info.field_name or ""
+        holds = set(_KINDS.findall(str(cls.model_fields[name].annotation)))
+        if isinstance(given, bool) and holds and "bool" not in holds:
+            raise ValueError(f"it is a {'whole ' * ('float' not in holds)}number, neither true nor false")
+        units = BYTES if "bytes" in name else SHARE if name.startswith("pmax") else None
+        if units is None or not isinstance(given, str):
+            return given
+        try:
+            return quantity(name, given, units)
+        except ParameterError as error:
+            raise ValueError(error.rule) from None
 
 
 _LONGEST_VALUE = 120

@@ -116,6 +116,7 @@ def test_every_value_of_a_device_can_be_given() -> None:
         ("switches: {}", ["switches", "at least 1"]),
         ("switches: [leaf1]", ["switches", "array"]),
         ("swiches: {a: {}}", ["swiches", "did you mean switches?"]),
+        ("switches: {a: {platform: x, timeout_s: true}}", ["switches.a.timeout_s", "it is a number"]),
         ("switches: {leaf1: {}}", ["switches.leaf1.platform", "names its platform"]),
         ("switches: {leaf1: {platfrom: sonic}}", ["switches.leaf1.platfrom", "did you mean platform?"]),
         ("switches: {leaf1: {tls: {verfy: false}}}", ["switches.leaf1.tls.verfy", "did you mean verify?"]),

@@ -98,6 +98,21 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("server: {prot: 1}", ["server.prot", "did you mean port?", "known keys here are"]),
         ("sever: {port: 1}", ["sever", "did you mean server?"]),
         ("server: {port: 70000}", ["server.port", "70000", "65535"]),
+        ("server: {port: true}", ["server.port: received True", "it is a whole number, neither true nor"]),
+        ("search: {harm_price: on}", ["search.harm_price: received True", "it is a number"]),
+        ("telemetry: {int: {int_ports: true}}", ["telemetry.int.int_ports", "it is a whole number"]),
+        (
+            "alarms: {links: [{name: a, figure: marked_ratio, over: yes}]}",
+            ["links[0].over", "a number"],
+        ),
+        (
+            "condition: {paused_share_watch: 0.5}",
+            [
+                "condition",
+                "paused_share_watch 0.5 is above paused_share_bad 0.01",
+                "lower the first",
+            ],
+        ),
         ("server: {port: [1]}", ["server.port", "an array of 1"]),
         (
             "incumbent: {default: {kmin_bytes: 9, kmax_bytes: 3, pmax: 0.1}}",
