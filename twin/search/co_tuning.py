@@ -451,8 +451,8 @@ class _Search:
             # Where it fails, the first engine decides alone, as in the rest of the round.
             with suppress(SearchError, ScenarioError):
                 seconds = self._runs.gains("second opinion", both, self._fresh[:1], "second")
-                second_more = seconds[1].value - seconds[0].value
-                if math.isfinite(second_more):
+                if math.isfinite(told := seconds[1].value - seconds[0].value):
+                    second_more = told
                     alone, joint = (
                         of_two_engines(first, second, 0.5)
                         for first, second in zip((alone, joint), seconds, strict=True)

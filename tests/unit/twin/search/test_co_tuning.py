@@ -291,6 +291,14 @@ def test_a_second_engine_that_fails_ends_no_round() -> None:
     assert answer.co_tuning.recommended
 
 
+def test_a_second_engine_whose_runs_fail_has_no_say() -> None:
+    answer = found("SendersMatter", second_engine=f"{HERE}:FastSendersFail")
+    assert answer.senders.cnp_interval_s < 20e-6
+    assert answer.second_more is None
+    assert answer.recommended
+    assert "nan" not in answer.sentence
+
+
 def test_traffic_that_is_not_like_the_networks_gets_no_joint_change() -> None:
     unlike = problem(COUPLED, unlike="Replayed, what runs now is not what was measured.")
     assert together("SendersMatter", problem=unlike) is None
