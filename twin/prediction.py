@@ -419,6 +419,12 @@ def by_class(
     }
 
 
+def bins_of(*tiers: tuple[float, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower edges and widths of a histogram's bins: each tier's, ``(width, count)``, begin at 0."""
+    lower = np.concatenate([np.arange(count) * width for width, count in tiers])
+    return lower, np.repeat(*np.array(tiers).T.astype(np.int64))
+
+
 def histogram_quantile(
     histogram: NDArray[np.int64], lower: NDArray[np.float64], width: NDArray[np.float64], q: float
 ) -> float:

@@ -35,6 +35,8 @@ from twin.packet.layout import (
     CUT,
     DATA,
     DECIDE,
+    DEEP_BINS,
+    DEEP_BYTES,
     FINE_BINS,
     FINE_BYTES,
     FINISHED,
@@ -314,8 +316,10 @@ def sample_depths(state: State, params: Params) -> None:
             port.peak = depth
         if depth < FINE_BINS * FINE_BYTES:
             place = int(depth / FINE_BYTES)
+        elif depth < COARSE_BINS * COARSE_BYTES:
+            place = FINE_BINS + int(depth / COARSE_BYTES)
         else:
-            place = FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)
+            place = FINE_BINS + COARSE_BINS + min(int(depth / DEEP_BYTES), DEEP_BINS - 1)
         state.histogram[place] += 1
     if state.probed.of_flow.size > 0:
         send_probes(state, params)

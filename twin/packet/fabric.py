@@ -15,7 +15,7 @@ from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.layout import PacketSettings, State
 from twin.packet.plan import FabricPlan, check_seed, sender_columns
 from twin.packet.policies import DECISION, policy_tables
-from twin.packet.results import Completions, Measured, PortReadings, Results, Samples
+from twin.packet.results import BIN_LOWER_BYTES, Completions, Measured, PortReadings, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
 from twin.scenario import Background, Flows
@@ -342,7 +342,7 @@ class Fabric:
             completed=np.zeros(1, dtype=np.int32),
             sampled=np.zeros(len(samples), dtype=np.int32),
             monitored=np.array(monitored, dtype=np.int32),
-            histogram=np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64),
+            histogram=np.zeros(len(BIN_LOWER_BYTES), dtype=np.int64),
             probed=self._routes.probed(self._probed_ways),
             probes=np.zeros((_MOST_HOPS, PROBE_BINS), dtype=np.int64),
             brought=np.zeros((0, 0)),

@@ -274,7 +274,8 @@ LEAST_WINDOW = 1.0  # packets, of DECC's form
 NODE_NUMBERS = 4  # of a tree: feature, threshold or leaf, then the nodes on the left and right
 
 FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
-COARSE_BYTES, COARSE_BINS = 2048.0, 32768  # ... then 2 KiB bins up to 64 MiB
+COARSE_BYTES, COARSE_BINS = 2048.0, 32768  # ... then 2 KiB bins up to 64 MiB, ...
+DEEP_BYTES, DEEP_BINS = 2.0**20, 16384  # ... then 1 MiB bins up to 16 GiB
 
 
 # InfiniBand's local acknowledgement timeout is 4.096 µs × 2^n (InfiniBand Architecture Specification, volume

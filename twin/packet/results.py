@@ -8,11 +8,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES, State, Table
-from twin.prediction import histogram_quantile
+from twin.packet import layout
+from twin.packet.layout import State, Table
+from twin.prediction import bins_of, histogram_quantile
 
-BIN_LOWER_BYTES = np.concatenate([np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES])
-BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE_BINS, COARSE_BYTES)])
+BIN_LOWER_BYTES, BIN_WIDTH_BYTES = bins_of(
+    (layout.FINE_BYTES, layout.FINE_BINS),
+    (layout.COARSE_BYTES, layout.COARSE_BINS),
+    (layout.DEEP_BYTES, layout.DEEP_BINS),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,6 +45,8 @@ from twin.replay.layout import (
     BIN_STEPS,
     COARSE_BINS,
     COARSE_BYTES,
+    DEEP_BINS,
+    DEEP_BYTES,
     DELIVERED,
     FINE_BINS,
     FINE_BYTES,
@@ -172,7 +174,9 @@ def depth_bin(depth: float) -> int:
     """The bin of the depth histogram."""
     if depth < FINE_BYTES * FINE_BINS:
         return int(depth / FINE_BYTES)
-    return FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)
+    if depth < COARSE_BYTES * COARSE_BINS:
+        return FINE_BINS + int(depth / COARSE_BYTES)
+    return FINE_BINS + COARSE_BINS + min(int(depth / DEEP_BYTES), DEEP_BINS - 1)
 
 
 @inlined

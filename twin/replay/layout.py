@@ -417,7 +417,8 @@ BIN_STEPS = 16  # background is the mean over so many steps
 LOG_STEPS = 16  # feeders' totals are kept every so many steps and interpolated between
 LOG_ROWS = 256  # most that are kept; what waits for longer counts from the oldest
 FINE_BYTES, FINE_BINS = 16.0, 4096  # depth histogram: 16-byte bins up to 64 KiB, ...
-COARSE_BYTES, COARSE_BINS = 4096.0, 16384  # ... then 4 KiB bins up to 64 MiB
+COARSE_BYTES, COARSE_BINS = 4096.0, 16384  # ... then 4 KiB bins up to 64 MiB, ...
+DEEP_BYTES, DEEP_BINS = 2.0**20, 16384  # ... then 1 MiB bins up to 16 GiB
 
 # Places in the array of totals.
 PEAK, DELIVERED, MARKED, SENT, LOST, PAUSED, OFFERED = range(7)

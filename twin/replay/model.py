@@ -9,7 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
+from twin.prediction import (
+    Prediction,
+    SolveStatus,
+    Trajectory,
+    bins_of,
+    histogram_quantile,
+    slowdown_by_class,
+)
 from twin.probe.figures import Blocks, gain_parts
 from twin.replay import layout
 from twin.replay._kernels import DONE, SHORT, replay
@@ -94,7 +101,7 @@ class _Run:
         self.n_groups = 0 if group_of is None else 2 + max(group_of.values())
         self.work = allocate(self.tables, n_groups=self.n_groups)
         self.step_s = step_s
-        self.histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
+        self.histogram = np.zeros(len(BIN_LOWER_BYTES), dtype=np.int64)
         self.totals = np.zeros(layout.N_TOTALS)
         self.tail_s = _tail_s(scenario, self.tables, step_s)
 
@@ -178,10 +185,11 @@ class _Run:
         )
 
 
-BIN_LOWER_BYTES = np.concatenate(
-    [np.arange(layout.FINE_BINS) * layout.FINE_BYTES, np.arange(layout.COARSE_BINS) * layout.COARSE_BYTES]
+BIN_LOWER_BYTES, BIN_WIDTH_BYTES = bins_of(
+    (layout.FINE_BYTES, layout.FINE_BINS),
+    (layout.COARSE_BYTES, layout.COARSE_BINS),
+    (layout.DEEP_BYTES, layout.DEEP_BINS),
 )
-BIN_WIDTH_BYTES = np.repeat([layout.FINE_BYTES, layout.COARSE_BYTES], [layout.FINE_BINS, layout.COARSE_BINS])
 
 
 def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.float64]:

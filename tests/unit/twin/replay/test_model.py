@@ -36,10 +36,11 @@ def one(scenario: Scenario, watermark: Watermark = HIGH, seed: int = 1) -> Predi
     return prediction
 
 
-def crowd(**kept: object) -> Scenario:
-    """Three hosts send a megabyte each to the fourth."""
-    settings: dict[str, object] = {"dcqcn": CHURNING, "duration_s": 3e-3}
-    return star([flow(f"h{i}", "h3", 1_000_000) for i in range(3)], **(settings | kept))  # type: ignore[arg-type]
+def crowd(larger: int = 1, **kept: object) -> Scenario:
+    """Three hosts send a megabyte each to the fourth, or so many at so many times the rate."""
+    settings: dict[str, object] = {"dcqcn": CHURNING, "duration_s": 3e-3, "rate_gbps": 40.0 * larger}
+    flows = [flow(f"h{i}", "h3", 1_000_000 * larger) for i in range(3)]
+    return star(flows, **(settings | kept))  # type: ignore[arg-type]
 
 
 def test_a_queue_without_marks_is_what_arrives_less_what_leaves() -> None:
@@ -217,7 +218,7 @@ def test_metrics_are_taken_inside_the_window() -> None:
 
 
 def test_quantiles_come_out_of_their_bin() -> None:
-    histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
+    histogram = np.zeros(len(model.BIN_LOWER_BYTES), dtype=np.int64)
     bins = (model.BIN_LOWER_BYTES, model.BIN_WIDTH_BYTES)
     histogram[10] = 100
     assert histogram_quantile(histogram, *bins, 0.5) == 16.0 * 10.5
@@ -226,8 +227,9 @@ def test_quantiles_come_out_of_their_bin() -> None:
     assert histogram_quantile(histogram, *bins, 0.25) == 16.0 * 10.5
 
 
-def test_the_histogram_knows_the_trajectory_s_p99() -> None:
-    scenario = crowd(window_s=(0.0, 3e-3))
+@pytest.mark.parametrize("larger", [1, 400])
+def test_the_histogram_knows_the_trajectory_s_p99(larger: int) -> None:
+    scenario = crowd(larger, window_s=(0.0, 3e-3), buffer_bytes=1e9)
     depths = ReplayEngine().trajectory(scenario, LOW, seed=1, sample_s=model.STEP_S)
     prediction = one(scenario, LOW)
     assert prediction.queue_p99_bytes == pytest.approx(np.percentile(depths.queue_bytes, 99), rel=0.02)
