@@ -12,7 +12,7 @@ order, then the number of hops (16 bits), all little-endian. From its low end a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated
 
@@ -35,17 +35,12 @@ from telemetry.report import (
     ReportBatch,
     ReportProblem,
 )
-from telemetry.settings import NS_PER_S
 from telemetry.state import FlowKey
-from telemetry.topology import GBPS
 
 HEADER_BYTES = 42
 MOST_HOPS = 5
-TX_UNIT_BYTES = 128
 QUEUE_UNIT_BYTES = 80
-LINE_RATES_GBPS = (25.0, 50.0, 100.0, 200.0, 400.0)
-TIME_BITS, TX_BITS, QUEUE_BITS = 24, 20, 17
-_RATE_BITS = 3
+_QUEUE_BIT = 3 + 24 + 20  # a hop's first of the queue: the last field
 _HEADER = np.dtype([("hop", "<u8", (MOST_HOPS,)), ("count", "<u2")])
 
 
@@ -53,15 +48,12 @@ _HEADER = np.dtype([("hop", "<u8", (MOST_HOPS,)), ("count", "<u2")])
 class HpccHops:
     """Hops of several headers in compressed rows: ``offset[h]:offset[h + 1]`` are header h's, in path order.
 
-    ``passed`` is how many hops each packet passed: beyond five the first are overwritten. A hop has
-    ``line_rate_gbps`` (NaN: invalid code), raw ``time_ns`` and ``tx_units``, which wrap, and ``queue_units``.
+    ``passed`` is how many hops each packet passed: beyond five the first are overwritten. Of a hop's fields
+    only ``queue_units`` is read.
     """
 
     offset: NDArray[np.int64]
     passed: NDArray[np.int64]
-    line_rate_gbps: NDArray[np.float64]
-    time_ns: NDArray[np.int64]
-    tx_units: NDArray[np.int64]
     queue_units: NDArray[np.int64]
 
     @classmethod
@@ -76,44 +68,7 @@ class HpccHops:
         header = np.repeat(np.arange(len(held)), kept)
         rank = np.arange(offset[-1]) - offset[header]
         word = held["hop"][header, (begin[header] + rank) % MOST_HOPS]
-
-        def field(begin_bit: int, bits: int) -> NDArray[np.int64]:
-            return (word >> np.uint64(begin_bit) & np.uint64((1 << bits) - 1)).astype(np.int64)
-
-        rates = np.array([*LINE_RATES_GBPS, *[np.nan] * (2**_RATE_BITS - len(LINE_RATES_GBPS))])
-        return cls(
-            offset=offset,
-            passed=passed,
-            line_rate_gbps=rates[field(0, _RATE_BITS)],
-            time_ns=field(_RATE_BITS, TIME_BITS),
-            tx_units=field(_RATE_BITS + TIME_BITS, TX_BITS),
-            queue_units=field(_RATE_BITS + TIME_BITS + TX_BITS, QUEUE_BITS),
-        )
-
-    def tx_utilisation(
-        self, flow: NDArray[np.int64], ts_ns: NDArray[np.int64], multi: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Utilisation (0 to 1) of each hop's port since the flow's previous header, as HPCC's sender computes
-        it: bytes over time, each modulo its width. NaN where there is no such header, or it is so old that a
-        count may have wrapped. Per header: its ``flow``, when it was read (``ts_ns``), and its ``multi``.
-        """
-        utilisation = np.full(len(self.time_ns), np.nan)
-        order = np.lexsort((ts_ns, flow))
-        alike = (np.diff(flow[order]) == 0) & (np.diff(self.passed[order]) == 0)
-        alike &= np.diff(multi[order]) == 0
-        before, after = order[:-1][alike], order[1:][alike]
-        count = np.diff(self.offset)[after]
-        rank = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        old, new = (np.repeat(self.offset[:-1][rows], count) + rank for rows in (before, after))
-        unit_bytes = np.repeat(TX_UNIT_BYTES * multi[after], count)
-        rate = self.line_rate_gbps[new] * GBPS
-        round_bytes_s = 2**TX_BITS * unit_bytes / rate
-        passed_s = np.repeat(ts_ns[after] - ts_ns[before], count) / NS_PER_S
-        time_s = (self.time_ns[new] - self.time_ns[old]) % 2**TIME_BITS / NS_PER_S
-        sent_bytes = (self.tx_units[new] - self.tx_units[old]) % 2**TX_BITS * unit_bytes
-        sound = (passed_s < np.minimum(round_bytes_s, 2**TIME_BITS / NS_PER_S)) & (time_s > 0)
-        utilisation[new[sound]] = sent_bytes[sound] / (time_s * rate)[sound]
-        return utilisation
+        return cls(offset=offset, passed=passed, queue_units=(word >> np.uint64(_QUEUE_BIT)).astype(np.int64))
 
 
 _MOST_ON_A_WAY = 64
@@ -155,19 +110,9 @@ class _Record(Struct, gc=False):
 _RECORDS = RecordType(_Record)
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedHpcc(Decoded):
-    """Also each hop's ``line_rate_gbps`` (NaN: invalid code) and its port's ``tx_utilisation`` (0 to 1) since
-    the flow's previous packet (NaN: unknown).
-    """
-
-    line_rate_gbps: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    tx_utilisation: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-
-
 def decode(
     body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-) -> DecodedHpcc:
+) -> Decoded:
     """Records from one object, an array or NDJSON, gzipped or not (``docs/telemetry/int-hpcc.md``).
 
     A record that breaks a rule is reported in ``errors`` by its position, the others are kept. Raises
@@ -213,12 +158,11 @@ def _wrong(record: _Record, position: int, hops: int) -> ReportError | None:
 
 def _columns(
     records: Sequence[_Record], positions: Sequence[int], problems: tuple[ReportProblem, ...]
-) -> DecodedHpcc:
+) -> Decoded:
     hops = HpccHops.read(_headers(records))
     keys: dict[Flow, int] = {}
     flow = np.array([keys.setdefault(record.flow, len(keys)) for record in records], np.int32)
     multi = np.array([record.multi for record in records], np.int64)
-    ts_ns = np.array([record.ts_ns for record in records], np.int64)
     counts = np.diff(hops.offset)
     sites: dict[HopSite, int] = {}
     site = [
@@ -230,7 +174,7 @@ def _columns(
     queue_bytes = hops.queue_units * np.repeat(QUEUE_UNIT_BYTES * multi, counts)
     batch = ReportBatch(
         index=np.array(positions, np.int64),
-        ts_ns=ts_ns,
+        ts_ns=np.array([record.ts_ns for record in records], np.int64),
         flow=flow,
         packet_bytes=np.array([record.packet_bytes for record in records], np.int64),
         sampling_rate=np.array([record.sampling_rate for record in records], np.float64),
@@ -244,8 +188,7 @@ def _columns(
         flow_keys=FlowKeys.of(FlowKey(key.src, key.dst, key.sport, key.dport, key.protocol) for key in keys),
         sites=tuple(sites),
     )
-    utilisation = hops.tx_utilisation(flow.astype(np.int64), ts_ns, multi)
-    return DecodedHpcc(batch, problems, line_rate_gbps=hops.line_rate_gbps, tx_utilisation=utilisation)
+    return Decoded(batch, problems)
 
 
 def _places(record: _Record, count: int) -> list[HopSite]:
