@@ -26,11 +26,10 @@ class SolveStatus(Enum):
     OK = "the run reached its end"
     DIVERGED = "a queue or a rate left the finite numbers; use a shorter step"
     BUDGET = "the run used up its event budget; shorten the scenario or merge its flows"
-    LOST = "the worker process that ran this candidate died; run the round again"
 
     @property
     def code(self) -> str:
-        """The word used in JSON: ``ok``, ``diverged``, ``budget``, ``lost``."""
+        """The word used in JSON: ``ok``, ``diverged``, ``budget``."""
         return self.name.lower()
 
 

@@ -103,7 +103,7 @@ class PredictionDocument(WatermarkDocument):
     """The twin's prediction for one watermark; all figures null where ``status`` is not ok."""
 
     status: str
-    """How the run ended: `ok`, `diverged`, `budget`, `lost`."""
+    """How the run ended: `ok`, `diverged`, `budget`."""
     status_detail: str
     """Why there are no figures, in a sentence; empty where `status` is ok."""
     queue_mean_bytes: Figure

@@ -142,7 +142,7 @@ class TestDisagreement:
         (one,) = predicted(MARKS[:1])
         bare = replace(one, slowdown={})
         assert "elephant_slowdown" not in disagreement([(bare, bare)])
-        assert disagreement([(one, Prediction.failed(MARKS[0], SolveStatus.LOST))]) == {}
+        assert disagreement([(one, Prediction.failed(MARKS[0], SolveStatus.BUDGET))]) == {}
 
     def test_is_said_with_its_figure(self) -> None:
         assert differ_text({"goodput": 0.01, "queue_p99": 0.4567}) == "46 % in p99 queue"
