@@ -149,8 +149,6 @@ def problems(draw: st.DrawFn, *, pfc: bool | None = None, cutting: bool = True) 
         draw(traffics(len(plan.hosts))),
         draw(watermarks()),
         {
-            "mark_at": draw(st.sampled_from(["enqueue", "dequeue"])),
-            "pace_cnps_at": draw(st.sampled_from(["sender", "receiver"])),
             "retransmit_timeout_s": draw(st.sampled_from([50e-6, 400e-6])),
             "queue_sample_s": 1e-6,
         },

@@ -11,8 +11,6 @@ from twin.packet._sender import cnp, count_bytes, go_back, join_round, resume, w
 from twin.packet._switch import draw, drop_sample, send_control
 from twin.packet.layout import (
     ACK,
-    CNP,
-    CONTROL_WIRE_BYTES,
     DATA,
     DONE,
     IDLE,
@@ -83,7 +81,7 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
     flow.counted += wire
     if flow.counted >= state.ports[flow.nic].byte_counter:
         if flow.armed == 1:
-            count_bytes(state, params, row)
+            count_bytes(state, row)
         else:
             flow.counted = 0.0
     return int(slot)
@@ -118,26 +116,12 @@ def receive(state: State, params: Params, slot: int, now: float) -> None:
             flow.nacked = 1
             nack = 1
     packet.sample = -1
-    answer_by = state.places[flow.back]
-    if packet.marked == 1 and params.cnps_paced_by_receiver:
-        packet.marked = 0
-        if now - flow.last_cnp >= state.ports[flow.nic].cnp_interval:
-            flow.last_cnp = now
-            flow.pending += 1
-            other = take(state)
-            notice = state.packets[other]
-            notice.kind = CNP
-            notice.flow = row
-            notice.place = flow.back
-            notice.wire = CONTROL_WIRE_BYTES
-            notice.sample = -1
-            send_control(state, params, answer_by, other, now)
     packet.kind = ACK
     packet.seq = flow.expected
     packet.nack = nack
     packet.place = flow.back
     packet.wire = params.ack_bytes
-    send_control(state, params, answer_by, slot, now)
+    send_control(state, params, state.places[flow.back], slot, now)
 
 
 @inlined
@@ -165,7 +149,7 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
     if flow.state == IDLE and flow.next_seq < flow.n_packets and window_open(state, row):
         resume(state, params, row, now)
     if marked == 1:
-        cnp(state, params, row, now)
+        cnp(state, row, now)
     if nack == 1:
         go_back(state, params, row, seq, now)
     elif probe > 0:

@@ -14,7 +14,7 @@ from twin.packet._background import after_others, give_turn, settle, waiting
 from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer
 from twin.packet._host import acknowledge, awake, next_of_round, receive
 from twin.packet._policy import act
-from twin.packet._sender import call, cnp, cut_tick, increase_tick, resume, retransmit_tick
+from twin.packet._sender import call, cut_tick, increase_tick, resume, retransmit_tick
 from twin.packet._switch import (
     admit,
     append_data,
@@ -29,7 +29,6 @@ from twin.packet._switch import (
 )
 from twin.packet.layout import (
     ACK,
-    CNP,
     COARSE_BINS,
     COARSE_BYTES,
     CUT,
@@ -123,17 +122,6 @@ def advance(state: State, params: Params, until: float) -> int:
             row = int64(packet.flow)
             give_back(state, slot)
             serve = awake(state, row)
-        elif kind == CNP:
-            came_by = packet.place
-            onward = places[came_by + 1]
-            if onward >= 0:
-                packet.place = came_by + 1
-                send_control(state, params, onward, slot, now)
-            else:
-                row = int64(packet.flow)
-                state.flows[row].pending -= 1
-                give_back(state, slot)
-                cnp(state, params, row, now)
         else:
             paused = packet.flow
             give_back(state, slot)
@@ -187,17 +175,6 @@ def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int,
         hop.ingress = now
         hop.port = onward
         hop.ingress_port = state.ports[upstream].reverse
-    if params.mark_at_enqueue and is_marked(
-        port,
-        depth_of(state, params, onward, now),
-        params.seed,
-        state.flows[packet.flow].number,
-        packet.seq,
-        onward,
-    ):
-        packet.marked = 1
-        port.marked_packets += 1
-        port.marked_bytes += wire
     append_data(state, onward, slot)
     change_depth(port, wire, now)
     if params.pfc and must_pause(state, upstream, port.switch):
@@ -227,9 +204,7 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
     wire = float(packet.wire)
     change_depth(port, -wire, now)
     depth = depth_of(state, params, index, now)
-    if not params.mark_at_enqueue and is_marked(
-        port, depth, params.seed, state.flows[packet.flow].number, packet.seq, index
-    ):
+    if is_marked(port, depth, params.seed, state.flows[packet.flow].number, packet.seq, index):
         packet.marked = 1
         port.marked_packets += 1
         port.marked_bytes += wire
@@ -275,7 +250,7 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
     if which == CUT:
         cut_tick(state, row, now)
     elif which == INCREASE:
-        increase_tick(state, params, row, now)
+        increase_tick(state, row, now)
     elif which == LATE_WAKE:
         flow.pending += 1
         if awake(state, row) >= 0:

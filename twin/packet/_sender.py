@@ -174,11 +174,9 @@ def cut(state: State, row: int, now: float) -> None:
 
 
 @compiler(_nrt=False)
-def cnp(state: State, params: Params, row: int, now: float) -> None:
-    """A CNP has reached the sender; the first arms the clocks and sets α and target. Policies ignore it.
-
-    Paced by the sender, it counts for the next cut tick; paced by the receiver (SIGCOMM 2015, figure 7), it
-    cuts at once.
+def cnp(state: State, row: int, now: float) -> None:
+    """A CNP has reached the sender: it counts for the next cut tick. The first arms the clocks and sets α and
+    target. Policies ignore it.
     """
     state.clock[0].cnps += 1
     flow = state.flows[row]
@@ -197,12 +195,6 @@ def cnp(state: State, params: Params, row: int, now: float) -> None:
     else:
         settle_alpha(flow, nic, now)
         flow.cnp_since_alpha = 1
-    if params.cnps_paced_by_receiver:
-        cut(state, row, now)
-        flow.alpha = (1.0 - nic.gain) * flow.alpha + nic.gain
-        flow.alpha_at = now + nic.alpha_timer
-        flow.cnp_since_alpha = 0
-        return
     if flow.cut_due == 0:
         settle_cuts(flow, nic, now)
         flow.cut_due = 1
@@ -238,7 +230,7 @@ def increase(state: State, row: int) -> None:
 
 
 @compiler(_nrt=False)
-def increase_tick(state: State, params: Params, row: int, now: float) -> None:
+def increase_tick(state: State, row: int, now: float) -> None:
     """The increase clock has ticked, unless a cut has moved it; it stops at full rate and target."""
     flow = state.flows[row]
     flow.increase_due = 0
@@ -256,7 +248,7 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
 
 
 @compiler(_nrt=False)
-def count_bytes(state: State, params: Params, row: int) -> None:
+def count_bytes(state: State, row: int) -> None:
     """The byte counter has expired."""
     flow = state.flows[row]
     flow.counted -= state.ports[flow.nic].byte_counter

@@ -15,7 +15,6 @@ from twin.packet._calendar import enter, give_back, take
 from twin.packet._sender import call
 from twin.packet.layout import (
     ACK,
-    CNP,
     CONTROL_WIRE_BYTES,
     DATA,
     PAUSE,
@@ -141,7 +140,7 @@ def send_pause(state: State, params: Params, upstream: int, pause: bool, now: fl
 
 @inlined
 def send_control(state: State, params: Params, index: int, slot: int, now: float) -> None:
-    """Send an acknowledgement, CNP, pause or resume before any data, as soon as the port is free.
+    """Send an acknowledgement, pause or resume before any data, as soon as the port is free.
 
     Nothing overtakes it, so it needs no queue: its departure is known now.
     """
@@ -190,7 +189,7 @@ def has_window(state: State, flow: Record) -> bool:
 def lose_control(state: State, slot: int) -> None:
     """A control packet lost with its cable."""
     packet = state.packets[slot]
-    if packet.kind in (ACK, CNP):
+    if packet.kind == ACK:
         state.flows[packet.flow].pending -= 1
     give_back(state, slot)
 
@@ -250,7 +249,7 @@ def clear_cable(state: State, params: Params, index: int) -> None:
             packet = packets[slot]
             following = packet.next
             kind = packet.kind
-            if kind in (DATA, ACK, CNP):
+            if kind in (DATA, ACK):
                 on_cable = state.places[packet.place] == index
             else:
                 on_cable = kind in (PAUSE, RESUME) and state.ports[packet.flow].reverse == index

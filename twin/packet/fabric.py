@@ -113,9 +113,8 @@ class Fabric:
         A flow under way keeps its rate, target, α and stages. Its clocks tick when they were due and take the
         new periods from there; what has ticked until now did so by the old gain and periods. Bytes beyond a
         smaller byte counter count once. A rate below a higher ``min_rate_bytes_per_s`` rises to it with the
-        next cut. ``initial_alpha`` is for flows that have had no CNP. Where receivers pace CNPs,
-        ``cnp_interval_s`` paces those of these flows. ``feedback_delay_s`` is the fabric's own, whatever is
-        given. Hosts that run ``params`` already are left alone. Raises ``ScenarioError``.
+        next cut. ``initial_alpha`` is for flows that have had no CNP. ``feedback_delay_s`` is the fabric's
+        own, whatever is given. Hosts that run ``params`` already are left alone. Raises ``ScenarioError``.
         """
         asked = tuple(hosts)
         for host in asked:

@@ -65,7 +65,6 @@ class FlowTable:
         fresh["rate"] = fresh["target"] = np.minimum(new.rate_bytes_per_s, fresh["line_rate"])
         fresh["pace"] = np.where(fresh["rate"] >= fresh["line_rate"], s_per_byte, 1.0 / fresh["rate"])
         fresh["alpha_at"] = np.inf
-        fresh["last_cnp"] = -np.inf
         fresh["end"] = np.nan
         fresh["start"] = new.start_s
         fresh["gap"] = new.gap_s

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.errors import ParameterError, check_above_zero
+from twin.errors import check_above_zero
 from twin.probe._draws import ProbePaths
 from twin.senders.rtt import OF_PERIOD
 
@@ -130,7 +130,6 @@ FLOW = np.dtype(
         # the receiver and what it acknowledged
         ("expected", COUNT),
         ("acked", COUNT),
-        ("last_cnp", TIME),
         ("progress_at", TIME),
         # its life
         ("number", COUNT),  # unique over the fabric's life
@@ -257,7 +256,7 @@ CLOCK = np.dtype(
     align=True,
 )
 
-FREE, DATA, ACK, CNP, PAUSE, RESUME, WAKE = range(7)  # kinds of packet and calendar event
+FREE, DATA, ACK, PAUSE, RESUME, WAKE = range(6)  # kinds of packet and calendar event
 # A flow: not begun, in its NIC's round, held back by its rate, all sent, all acknowledged.
 WAITING, READY, PACED, IDLE, DONE = range(5)
 START, CUT, INCREASE, RETRANSMIT, LATE_WAKE, DECIDE = range(6)  # timers
@@ -267,7 +266,7 @@ FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel c
 
 ROUND = 1 << 62  # more than there are flows
 RESERVE_BYTES = 4096.0  # of each ingress, before it uses the shared buffer
-CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
+CONTROL_WIRE_BYTES = 64  # a pause, a resume
 LEAST_RATE = 2.0**-20  # of line rate, of a policy's flows: the fixed point of RL-CC's rates
 OF_A_PERIOD = len(OF_PERIOD)
 LEAST_WINDOW = 1.0  # packets, of DECC's form
@@ -288,23 +287,14 @@ LOSSY_TIMEOUT_S = 4.096e-6 * 2**10
 class PacketSettings:
     """Behaviour in which real hardware differs.
 
-    ``mark_at``: ``dequeue`` (the depth a packet leaves behind) or ``enqueue`` (the depth it finds).
-    ``pace_cnps_at``: ``sender`` (a CNP with every marked packet, one cut an interval) or ``receiver`` (one
-    CNP an interval, a cut each). ``retransmit_timeout_s`` None takes 67 ms with PFC and 4 ms without.
-    Queues are sampled every ``queue_sample_s``. Raises ``ParameterError``.
+    ``retransmit_timeout_s`` None takes 67 ms with PFC and 4 ms without. Queues are sampled every
+    ``queue_sample_s``. Raises ``ParameterError``.
     """
 
-    mark_at: str = "dequeue"
-    pace_cnps_at: str = "sender"
     retransmit_timeout_s: float | None = None
     queue_sample_s: float = 1e-6
 
     def __post_init__(self) -> None:
-        for name, known in (("mark_at", ("dequeue", "enqueue")), ("pace_cnps_at", ("sender", "receiver"))):
-            if getattr(self, name) not in known:
-                raise ParameterError(
-                    f"packet {name}", repr(getattr(self, name)), f"it is {' or '.join(known)}", "name one"
-                )
         for name in ("retransmit_timeout_s", "queue_sample_s"):
             if getattr(self, name) is not None:
                 check_above_zero(f"packet {name}", getattr(self, name))
@@ -367,8 +357,6 @@ class Params(NamedTuple):
     ack_bytes: int
     buffer_bytes: float
     pfc: bool
-    mark_at_enqueue: bool
-    cnps_paced_by_receiver: bool
     retransmit_s: float
     sample_s: float  # between samples of the queues
     sampling_rate: float  # of INT

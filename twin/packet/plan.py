@@ -187,8 +187,6 @@ class FabricPlan(FabricSizes):
             ack_bytes=self.ack_wire_bytes,
             buffer_bytes=float(self.buffer_bytes),
             pfc=self.pfc,
-            mark_at_enqueue=settings.mark_at == "enqueue",
-            cnps_paced_by_receiver=settings.pace_cnps_at == "receiver",
             retransmit_s=settings.retransmit_s(pfc=self.pfc),
             sample_s=settings.queue_sample_s,
             sampling_rate=sampling_rate,

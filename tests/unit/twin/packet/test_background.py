@@ -85,25 +85,21 @@ STEPS = [0.0, 0.3, 2.0, 0.0, 0.9, 0.1, 0.0, 0.0, 0.2, 3.0, 0.0]
     shares=st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0, 1.7, 4.0]), min_size=1, max_size=12),
     starts=st.lists(st.integers(0, 1_400), min_size=3, max_size=3),
     packets=st.integers(1, 25),
-    mark_at=st.sampled_from(["dequeue", "enqueue"]),
 )
 @settings(max_examples=40, deadline=None)
 def test_packets_leave_and_are_marked_first_come_first_served(
-    shares: list[float], starts: list[int], packets: int, mark_at: str
+    shares: list[float], starts: list[int], packets: int
 ) -> None:
-    check_first_come_first_served(shares, starts, packets, mark_at)
+    check_first_come_first_served(shares, starts, packets)
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize("mark_at", ["dequeue", "enqueue"])
-def test_packets_wait_for_what_came_before_them_in_steps(mark_at: str) -> None:
-    marked = check_first_come_first_served(STEPS, [10, 304, 1_130], 30, mark_at)
+def test_packets_wait_for_what_came_before_them_in_steps() -> None:
+    marked = check_first_come_first_served(STEPS, [10, 304, 1_130], 30)
     assert 0 < marked < 90
 
 
-def check_first_come_first_served(
-    shares: Sequence[float], starts: Sequence[int], packets: int, mark_at: str
-) -> int:
+def check_first_come_first_served(shares: Sequence[float], starts: Sequence[int], packets: int) -> int:
     """Three hosts send one so many packets each, from ``starts`` in 10 ns; returns how many are marked."""
     kmin = 20_000
     # Packets of 83.84 ns never come in one instant.
@@ -115,7 +111,6 @@ def check_first_come_first_served(
         watermark=Watermark(kmin, kmin + 1, 1.0),
         background=background,
         sampling_rate=1.0,
-        mark_at=mark_at,
     )
     fabric.offer(Traffic.independent([0, 1, 2], [3] * 3, packets * 1_000.0, starts_s))
     parts = []
@@ -139,12 +134,6 @@ def check_first_come_first_served(
     behind = PACKET * came + bytes_by(background, begins) - bytes_by(background, arrived)
     alone = apart.all(axis=0)
     assert depth[alone] == pytest.approx(behind[alone], abs=0.01)
-    if mark_at == "enqueue":
-        # It finds what leaves before it but the packet that is being sent.
-        begun = np.searchsorted(begins, arrived, side="left")
-        being_sent_s = np.where(begun > 0, begins[begun - 1] + PACKET / LINE - arrived, 0.0)
-        behind = (begins - arrived - np.maximum(being_sent_s, 0.0)) * LINE
-        alone = apart.all(axis=1)
     clear = alone & (np.abs(behind - kmin) > 2.0)
     assert np.array_equal(marked[clear], behind[clear] > kmin)
     return int(marked.sum())

@@ -62,12 +62,6 @@ REFUSED: dict[str, tuple[Callable[[], object], type[TwinError], str]] = {
         ScenarioError,
         "fabric port 0 delay: received -1e-06; it must not be negative",
     ),
-    "marking where nobody marks": (
-        lambda: PacketSettings(mark_at="NIC"), ParameterError, "dequeue or enqueue",
-    ),
-    "CNPs paced by nobody": (
-        lambda: PacketSettings(pace_cnps_at="switch"), ParameterError, "sender or receiver",
-    ),
     "a timeout of 0": (lambda: PacketSettings(retransmit_timeout_s=0.0), ParameterError, "must be above 0"),
     "no sample": (lambda: PacketSettings(queue_sample_s=math.inf), ParameterError, "must be above 0 and fin"),
     "a share above 1": (

@@ -41,9 +41,8 @@ def rates(fabric: Fabric) -> list[float]:
     return flows["rate"][order].tolist()
 
 
-@pytest.mark.parametrize("pace_cnps_at", ["sender", "receiver"])
-def test_the_same_parameters_again_change_nothing_at_all(pace_cnps_at: str) -> None:
-    left, told = busy(pace_cnps_at=pace_cnps_at), busy(pace_cnps_at=pace_cnps_at)
+def test_the_same_parameters_again_change_nothing_at_all() -> None:
+    left, told = busy(), busy()
     for k in range(1, 31):
         mine, theirs = left.advance(k * 7e-6), told.advance(k * 7e-6)
         assert all(
@@ -73,7 +72,7 @@ def test_flows_of_hosts_with_a_higher_increase_recover_faster_and_others_as_befo
         hand = Hand(fabric)
         fabric.advance(1e-6)
         for row in (0, 1):
-            cnp(hand.state, hand.params, row, fabric.now_s)
+            cnp(hand.state, row, fabric.now_s)
         fabric.advance(fabric.now_s + CHURNING.cnp_interval_s + 1e-6)
         fabric._flows.rows["target"][:2] = fabric._flows.rows["rate"][:2]
         fabric.set_dcqcn(told, BOLD)
@@ -95,7 +94,7 @@ def sender(**changed: Any) -> Hand:
     fabric.offer(Traffic.independent([0], [1], math.inf, 0.0))
     hand = Hand(fabric)
     hand.begin()
-    cnp(hand.state, hand.params, 0, 0.0)
+    cnp(hand.state, 0, 0.0)
     return hand
 
 
@@ -115,7 +114,7 @@ def test_rate_target_and_alpha_stay_and_clocks_tick_when_they_were_due() -> None
     for name in ("rate", "target", "alpha", "pace", "timer_stage", "byte_stage", "alpha_at", "cut_at"):
         assert after[name] == before[name], name
     assert hand.next_s == before["increase_at"] == after["increase_at"] == 24 * STEP_S
-    cnp(hand.state, hand.params, 0, 10 * STEP_S)
+    cnp(hand.state, 0, 10 * STEP_S)
     assert hand.next_s == 16 * STEP_S  # the cut that was due then
     hand.ring()
     assert (hand.flow()["cut_at"], hand.flow()["increase_at"]) == (17 * STEP_S, 17 * STEP_S)
@@ -128,7 +127,7 @@ def test_ticks_that_nobody_has_looked_at_count_by_the_old_parameters() -> None:
     expected = (1 - gain) ** 4  # at 4, 8, 12 and 16
     assert hand.flow()["alpha"] == pytest.approx(expected, rel=1e-12)
     assert hand.flow()["alpha_at"] == 20 * STEP_S
-    cnp(hand.state, hand.params, 0, 21 * STEP_S)
+    cnp(hand.state, 0, 21 * STEP_S)
     assert hand.flow()["alpha"] == pytest.approx(expected / 2, rel=1e-12)
     assert hand.flow()["alpha_at"] == 52 * STEP_S
 
@@ -137,18 +136,18 @@ def test_an_idle_cut_clock_ticks_by_the_old_interval_until_it_is_told() -> None:
     hand = sender(cnp_interval_s=8 * STEP_S)
     hand.ring()  # the cut at 8; its clock then ticks at 16, 24, …
     told(hand, 19 * STEP_S, cnp_interval_s=2 * STEP_S)
-    cnp(hand.state, hand.params, 0, 20 * STEP_S)
+    cnp(hand.state, 0, 20 * STEP_S)
     assert hand.flow()["cut_at"] == 24 * STEP_S
 
 
 @pytest.mark.parametrize(("before", "counted", "left"), [(1e7, 5e6, 10_480.0), (None, 5e6, 10_480.0)])
 def test_bytes_beyond_a_smaller_counter_count_once(before: float | None, counted: float, left: float) -> None:
-    plan = star(2, dcqcn=replace(CHURNING, byte_counter_bytes=before, increase_timer_s=1e3))
-    fabric = running(plan, pace_cnps_at="receiver", retransmit_timeout_s=1e6)
+    plan = star(2, dcqcn=replace(CHURNING, byte_counter_bytes=before, cnp_interval_s=1e3))
+    fabric = running(plan, retransmit_timeout_s=1e6)
     fabric.offer(Traffic.independent([0], [1], math.inf, 0.0))
     fabric.advance(1e-6)
     hand = Hand(fabric)
-    cnp(hand.state, hand.params, 0, fabric.now_s)
+    cnp(hand.state, 0, fabric.now_s)
     flow = fabric._flows.rows[0]
     flow["counted"] = counted
     fabric.set_dcqcn([0], replace(plan.dcqcn, byte_counter_bytes=left))
@@ -159,12 +158,12 @@ def test_bytes_beyond_a_smaller_counter_count_once(before: float | None, counted
 
 
 def test_a_counter_switched_off_counts_no_more() -> None:
-    plan = star(2, dcqcn=replace(CHURNING, byte_counter_bytes=10_480.0, increase_timer_s=1e3))
-    fabric = running(plan, pace_cnps_at="receiver", retransmit_timeout_s=1e6)
+    plan = star(2, dcqcn=replace(CHURNING, byte_counter_bytes=10_480.0, cnp_interval_s=1e3))
+    fabric = running(plan, retransmit_timeout_s=1e6)
     fabric.offer(Traffic.independent([0], [1], math.inf, 0.0))
     fabric.advance(1e-6)
     hand = Hand(fabric)
-    cnp(hand.state, hand.params, 0, fabric.now_s)
+    cnp(hand.state, 0, fabric.now_s)
     fabric.set_dcqcn([0], replace(plan.dcqcn, byte_counter_bytes=None))
     fabric.advance(1e-5)
     assert fabric._flows.rows["byte_stage"][0] == 0
@@ -174,7 +173,7 @@ def test_a_higher_least_rate_holds_from_the_next_cut_on() -> None:
     hand = sender()
     for k in range(1, 6):
         hand.ring()
-        cnp(hand.state, hand.params, 0, (8 * k + 1) * STEP_S)
+        cnp(hand.state, 0, (8 * k + 1) * STEP_S)
     low = float(hand.flow()["rate"])
     assert low < 0.3 * LINE
     told(hand, 42 * STEP_S, min_rate_bytes_per_s=0.5 * LINE)
@@ -190,22 +189,8 @@ def test_alpha_begins_as_told_where_no_cnp_has_come() -> None:
     hand = Hand(fabric)
     hand.begin()
     fabric.set_dcqcn([0], replace(CHURNING, initial_alpha=0.25))
-    cnp(hand.state, hand.params, 0, 1e-6)
+    cnp(hand.state, 0, 1e-6)
     assert hand.flow()["alpha"] == 0.25
-
-
-@long_uncompiled
-def test_a_receiver_paces_cnps_by_their_sender_s_interval() -> None:
-    def cnps(told: tuple[int, ...]) -> int:
-        never_slower = replace(CHURNING, min_rate_bytes_per_s=LINE)  # so that a queue stays
-        plan = star(3, dcqcn=never_slower)
-        fabric = running(plan, watermark=Watermark(0, 1, 1.0), pace_cnps_at="receiver")
-        fabric.set_dcqcn(told, replace(never_slower, cnp_interval_s=1e-3))
-        fabric.offer(Traffic.independent([1, 2], [0, 0], math.inf, 0.0))
-        fabric.advance(5e-4)
-        return fabric.measured().cnps
-
-    assert cnps(()) > cnps((1,)) > cnps((1, 2)) == 2
 
 
 def test_what_a_host_runs_is_told_and_a_mistake_leaves_all_as_they_were() -> None:
