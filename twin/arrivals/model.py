@@ -1,7 +1,8 @@
 """Messages of a window with sampling undone: sizes by their distribution, those without a sample added.
 
 A message's size is drawn from the sizes likely for its number of samples (``twin.arrivals.sizes``); one with
-many samples has the size they stand for. A message that nobody saw resembles one that somebody saw of about
+a hundred or more has the size they stand for. With fewer, some that are a little below 1 MB would pass for
+elephants, whose speed is half of a gain. A message that nobody saw resembles one that somebody saw of about
 its size: receiver, sender and path are that one's. When it starts is not known. Synchronised starts (incast)
 show as messages together at one receiver, so a share ``together`` of the unseen start with the one they
 resemble, from another of the receiver's senders, and the others at a time of their own.
@@ -30,7 +31,8 @@ from twin.arrivals.bursts import (
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
 
-MANY_SAMPLES = 16  # the size is known to a quarter
+MANY_SAMPLES = 16  # the size is known to a quarter: bursts are sought among messages with fewer
+_SURE_SAMPLES = 100  # ... and to a tenth
 MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for one seen, in any case
 _APART = 0.05  # of the time modelled: how far from the message that gives its time an unseen one may start
 _TOGETHER_S = 3e-6
@@ -287,7 +289,7 @@ def _sizes_of_seen(
     Quantiles follow each other by the golden section, so that those of neighbours lie evenly too.
     """
     wire = arrivals.wire_bytes.copy()
-    few = rows[arrivals.n_samples[rows] < MANY_SAMPLES]
+    few = rows[arrivals.n_samples[rows] < _SURE_SAMPLES]
     likely, group = _likely(arrivals, few, fit)
     for number, given in enumerate(likely):
         mine = few[group == number]

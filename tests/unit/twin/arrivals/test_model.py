@@ -76,6 +76,14 @@ def test_many_samples_tell_the_size() -> None:
     assert model.unseen_share < 0.01
 
 
+def test_sampling_makes_few_elephants_of_smaller_messages() -> None:
+    rng = np.random.default_rng(5)
+    sizes = np.exp(rng.uniform(math.log(4e3), math.log(9.5e5), 8000))
+    found = undone(sampled(sizes, np.sort(rng.uniform(0.0, 0.05, 8000)), 64)).arrivals.wire_bytes
+    assert np.count_nonzero(found >= 1.05e6) < 40  # at face value a hundred
+    assert found.sum() == pytest.approx(sizes.sum(), rel=0.05)
+
+
 def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along() -> None:
     other = poisson(400, 5e6, 64)
     open_ones = arrivals(np.array([0.0, 0.04]), np.array([math.inf, math.inf]), np.array([900, 20]), [0, 1])
