@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from telemetry.network.figures import LEAST_BULK_SHARE
 from twin.errors import ParameterError, check_not_negative
 from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, GainFigures, Prediction, SolveStatus
 from twin.scenario import Scenario
@@ -108,19 +109,20 @@ def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
 
 
 def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> float | None:
-    """Bytes of never-ending flows as a share of theirs and of the completing elephants'; None without either.
+    """Bytes of never-ending flows as a share of theirs and of the completing elephants'; None without either,
+    or where elephants carry less than ``LEAST_BULK_SHARE`` of the bytes and no flow is never-ending.
 
     Never-ending flows get what is delivered beside the finite ones: ``goodput_bytes_per_s`` over the run less
     the finite flows' payload.
     """
     payload, left_s = scenario.flows.payload_bytes, scenario.duration_s - scenario.flows.start_s
     finite = np.isfinite(payload)
-    if finite.all():
-        return 0.0 if bool(np.any(payload >= ELEPHANT_FROM_BYTES)) else None
     # No flow sends more than its NIC carries in the time it has.
     nic = scenario.flows.path_ports[scenario.flows.path_offset[:-1]]
     carried = np.minimum(payload, np.maximum(left_s, 0.0) * scenario.port_rate_bytes_per_s[nic])
     elephants = float(carried[finite & (payload >= ELEPHANT_FROM_BYTES)].sum())
+    if finite.all():
+        return 0.0 if elephants > 0 and elephants >= LEAST_BULK_SHARE * float(carried.sum()) else None
     persistent = max(goodput_bytes_per_s * scenario.duration_s - float(carried[finite].sum()), 0.0)
     return persistent / (persistent + elephants) if persistent + elephants > 0 else 1.0
 
@@ -167,12 +169,14 @@ class Gain:
         return replace(self, deviations=self.deviations * math.sqrt(times))
 
     def moved(self, before: Gain, after: Gain) -> Gain:
-        """This gain changed as another went from ``before`` to ``after``; its own error."""
+        """This gain changed as another went from ``before`` to ``after``: errors that this one and ``before``
+        share cancel, and those of ``after`` count.
+        """
         return Gain(
             self.bulk + after.bulk - before.bulk,
             self.delay + after.delay - before.delay,
             self.harm + after.harm - before.harm,
-            self.deviations,
+            self.deviations + after.deviations - before.deviations,
         )
 
 

@@ -187,6 +187,13 @@ class TestItsError:
         assert one.repeated(4.0).noise == pytest.approx(0.1)
         assert one.repeated(4.0).value == one.value
 
+    def test_moved_with_another_holds_the_error_of_where_that_went(self) -> None:
+        shared, own = np.array([0.05, 0.0, 0.0]), np.array([0.0, 0.01, 0.0])
+        before, after = Gain(0.1, 0.0, 0.0, shared), Gain(0.3, 0.0, 0.0, np.array([0.0, 0.0, 0.04]))
+        found = Gain(0.2, 0.0, 0.0, shared + own).moved(before, after)
+        assert found.value == pytest.approx(0.4)
+        assert found.noise == pytest.approx(math.hypot(0.01, 0.04))
+
     def test_of_parts_that_share_nothing_adds_in_squares(self) -> None:
         one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.0]))
         fleet = joined([one, one], [0.5, 0.5])
@@ -287,7 +294,17 @@ class TestThePolicy:
 
 
 @pytest.mark.parametrize(
-    ("payload", "expected"), [(np.inf, 1.0), (5e6, 0.0), (5e4, None)], ids=["endless", "elephants", "mice"]
+    ("payload", "expected"),
+    [
+        (np.inf, 1.0),
+        (5e6, 0.0),
+        (5e4, None),
+        ([1e6, *[5e5] * 30], 0.0),
+        ([1e6, *[5e5] * 50], None),
+        ([np.inf, *[5e5] * 50], 1.0),
+    ],
+    ids=["endless", "elephants", "mice", "some elephants", "hardly any", "an endless one"],
 )
-def test_traffic_of_one_kind(payload: float, expected: Any) -> None:
-    assert persistent_bytes_share(star([(0, 1), (2, 1)], payload_bytes=payload), 1e9) == expected
+def test_elephants_count_where_they_carry_a_twentieth_of_the_bytes(payload: Any, expected: Any) -> None:
+    pairs = [(0, 1)] * np.size(payload)
+    assert persistent_bytes_share(star(pairs, payload_bytes=payload, duration_s=1.0), 1e9) == expected
