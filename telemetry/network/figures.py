@@ -22,6 +22,7 @@ from telemetry.window.samples import Samples
 from telemetry.window.tables import Paths
 
 ELEPHANT_FROM_BYTES = 1_000_000.0
+LEAST_BULK_SHARE = 0.05  # of the bytes, in elephants, for their speed to count in a gain
 MOUSE_BELOW_BYTES = 100_000.0
 SEEN_WELL = 8  # sampled packets of a message from which its size and duration are told
 MICE_AT_LEAST = 300  # seen well, before three of them are a p99
@@ -50,7 +51,8 @@ class WindowFigures:
     """Figures of the ``whole`` window, and with each of its equal blocks of time left out.
 
     A message belongs to the block it begins in. ``persistent_share``: bytes of flows that run through the
-    window as a share of theirs and of the elephants'; None without either. ``packets_per_s`` delivered.
+    window as a share of theirs and of the elephants'; None without either, or where elephants alone carry less
+    than ``LEAST_BULK_SHARE`` of the messages' bytes. ``packets_per_s`` delivered.
     """
 
     whole: TrafficFigures
@@ -101,19 +103,24 @@ def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> 
         )
 
     elephants, through = float(seen.bytes[seen.elephant].sum()), float(seen.through_bytes.sum())
+    begun = float(seen.bytes[seen.begun].sum())
+    bulk = through > 0 or (elephants > 0 and elephants >= LEAST_BULK_SHARE * begun)
     return WindowFigures(
         whole=figures(None),
         without_block=tuple(figures(number) for number in range(n_blocks)),
-        persistent_share=through / (through + elephants) if through + elephants > 0 else None,
+        persistent_share=through / (through + elephants) if bulk else None,
         packets_per_s=float(packets.sum()) / duration_s,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SeenMessages:
-    """Messages, with the block each begins in; how many run through the window, and their bytes by block."""
+    """Messages, with the block each begins in, or not ``begun`` in this window; how many run through it, and
+    their bytes by block.
+    """
 
     block: NDArray[np.int64]
+    begun: NDArray[np.bool_]
     bytes: NDArray[np.float64]
     slowdown: NDArray[np.float64]
     elephant: NDArray[np.bool_]
@@ -136,7 +143,7 @@ def _seen_messages(
     own = np.flatnonzero(samples.flow >= 0)  # merged flows lost their identity
     if len(own) == 0:
         none, nothing = np.empty(0, np.bool_), np.empty(0)
-        return _SeenMessages(np.empty(0, np.int64), nothing, nothing, none, none, 0, np.zeros(n_blocks))
+        return _SeenMessages(np.empty(0, np.int64), none, nothing, nothing, none, none, 0, np.zeros(n_blocks))
     used, flow = np.unique(samples.flow[own], return_inverse=True)
     kept, path = samples.take(own), places.row_site_path[own]
     found = messages(
@@ -152,11 +159,13 @@ def _seen_messages(
     begins, ends = block[own][first], _blocks(found.last_ns, length_ns, n_blocks)
     through = (found.n_samples >= SEEN_WELL) & (begins == 0) & (ends == n_blocks - 1)
     slowdown = _slowdowns(found, at_ns[own][first], wait_s[own][first], routes, path[first])
-    counts = (found.n_samples >= SEEN_WELL) & ~found.running_at_open & ~through & ~np.isnan(slowdown)
+    begun = ~found.running_at_open & ~through
+    counts = (found.n_samples >= SEEN_WELL) & begun & ~np.isnan(slowdown)
     rows = np.isin(flow, found.flow[through])  # what else such a flow sends is little
     through_bytes = np.bincount(block[own][rows], kept.true_bytes[rows], minlength=n_blocks)
     return _SeenMessages(
         block=begins,
+        begun=begun,
         bytes=found.wire_bytes,
         slowdown=slowdown,
         elephant=counts & (found.wire_bytes >= ELEPHANT_FROM_BYTES),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
+from telemetry.network.figures import LEAST_BULK_SHARE
 from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.search.disagreement import differ_text
-from twin.search.gain import Policy
+from twin.search.gain import Policy, persistent_bytes_share
 from twin.search.recommendation import SecondOpinion, Verdict, VerdictKind
 from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S
 from twin.units import bytes_text, change_text, duration_text, percent_text
@@ -56,10 +55,14 @@ def _probe(prediction: Prediction) -> float:
 def absent_notes(incumbent: Prediction, scenario: Scenario) -> tuple[str, ...]:
     """What a gain leaves out because this traffic has none of it."""
     figures, notes = incumbent.gain_figures, []
-    if figures.elephant_slowdown is None and not np.isinf(scenario.flows.payload_bytes).any():
-        notes.append(
-            "No elephants and no persistent flows in this window: bulk speed counts nothing in a gain."
+    if persistent_bytes_share(scenario, incumbent.goodput_bytes_per_s) is None:
+        few = figures.elephant_slowdown is not None
+        which = (
+            f"Elephants carry less than {percent_text(LEAST_BULK_SHARE)} of the bytes"
+            if few
+            else "No elephants"
         )
+        notes.append(f"{which} and no persistent flows in this window: bulk speed counts nothing in a gain.")
     if figures.mice_p99_slowdown is None and figures.probe_p99_slowdown is None:
         notes.append("No mice and no probe in this window: small-message delay counts nothing in a gain.")
     return tuple(notes)

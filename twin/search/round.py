@@ -81,7 +81,8 @@ def tune(
         )
         settings = fewer(settings, looks.candidates_share)
         if not slices:
-            problem = replace(problem, earlier=problem.moments[1 : len(looks.looks)])
+            n_looks = len(looks.looks)
+            problem = replace(problem, earlier=problem.moments[1:n_looks], long=problem.long[:n_looks])
             files = files[: len(problem.moments)]
         parts = [slices] if slices else split_moments(problem.moments, settings.max_parts)
         scenarios = [scenario for moments in parts for scenario in moments]
