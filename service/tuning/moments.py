@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from telemetry.settings import NS_PER_S
 from telemetry.state import FlowArrivals, FlowClass, NetworkState
@@ -38,6 +39,7 @@ ASIDE_MOMENTS = 4  # ... its newest moments, ...
 LEAST_WINDOWS = 4  # ... of which so many windows were seen: fewer do not tell it from others
 ASIDE_FOR = 12.0  # times as long as moments are kept
 LEAST_BEGUN = 0.85  # of the bytes delivered, in messages that begin in their moment: others last longer
+_FARTHEST = math.log(4.0), 0.7  # of loads, as a logarithm, and of the bytes by class
 _Name = tuple[str, str | None, str, int]
 
 
@@ -45,7 +47,8 @@ class _Same(NamedTuple):
     """How far windows of the same traffic may differ from earlier ones.
 
     ``ratio``: of loads, as a logarithm; ``shares``: of the bytes by class; ``spreads``: as a multiple of what
-    earlier windows differ by among themselves.
+    earlier windows differ by among themselves, but for one in sixteen. Never farther than from a first window:
+    each that was far off, and taken for the same, would open the way to one that is farther yet.
     """
 
     ratio: float
@@ -60,7 +63,7 @@ class _Same(NamedTuple):
         changes from one kind to another 53 are.
         """
         if n_windows < 3:
-            return cls(math.log(4.0), 0.7, 1.5)
+            return cls(*_FARTHEST, 1.5)
         return cls(math.log(2.0), 0.35, 1.5) if n_windows < 4 else cls(math.log(1.5), 0.2, 3.0)
 
 
@@ -98,8 +101,9 @@ class Regime:
             """The earlier value, where the new one is far from it."""
             earlier = np.log([max(of(one), 1e-9) for one in before])
             centre = float(np.median(earlier))
-            spread = float(np.abs(earlier - centre).max())
-            far = abs(math.log(max(of(self), 1e-9)) - centre) > max(same.ratio, same.spreads * spread)
+            spread = same.spreads * _usual(np.abs(earlier - centre))
+            limit = min(max(same.ratio, spread), _FARTHEST[0])
+            far = abs(math.log(max(of(self), 1e-9)) - centre) > limit
             return math.exp(centre) if far else None
 
         found = []
@@ -109,7 +113,8 @@ class Regime:
         centre = shares.mean(axis=0)
         apart = 0.5 * np.abs(shares - centre).sum(axis=1)
         change = np.array(self.class_shares) - centre
-        if 0.5 * np.abs(change).sum() > max(same.shares, same.spreads * float(apart.max())):
+        limit = min(max(same.shares, same.spreads * _usual(apart)), _FARTHEST[1])
+        if 0.5 * np.abs(change).sum() > limit:
             place = int(np.argmax(np.abs(change)))
             found.append(
                 f"{CLASS_WORDS[list(FlowClass)[place].label]} carry {percent_text(self.class_shares[place])} "
@@ -343,6 +348,11 @@ class Moments:
                 for place in range(1, len(self._kept) - 1)
             ]
             del self._kept[min(gaps)[1] if gaps else 0]
+
+
+def _usual(apart: NDArray[np.float64]) -> float:
+    """The largest, but for one in sixteen."""
+    return float(np.sort(apart)[-1 - len(apart) // 16])
 
 
 def _row(moments: Sequence[Scenario], long_s: float) -> Scenario:

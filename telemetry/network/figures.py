@@ -51,8 +51,8 @@ class WindowFigures:
     """Figures of the ``whole`` window, and with each of its equal blocks of time left out.
 
     A message belongs to the block it begins in. ``persistent_share``: bytes of flows that run through the
-    window as a share of theirs and of the elephants'; None without either, or where elephants alone carry less
-    than ``LEAST_BULK_SHARE`` of the messages' bytes. ``packets_per_s`` delivered.
+    window as a share of theirs and of the elephants'; None without either, or where elephants alone
+    carry less than ``LEAST_BULK_SHARE`` of the messages' bytes. ``packets_per_s`` delivered.
     """
 
     whole: TrafficFigures

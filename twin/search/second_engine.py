@@ -303,8 +303,8 @@ class _Review:
             if one.status is not SolveStatus.OK
         )
         sentence = (
-            f"No second opinion: status {bad.code} for the incumbent under the {self._engine} engine ({bad.value}), "
-            f"so the {so_far.settings.engine} engine decided alone."
+            f"No second opinion: status {bad.code} for the incumbent under the {self._engine} engine "
+            f"({bad.value}), so the {so_far.settings.engine} engine decided alone."
         )
         opinion = self._opinion(pick, pick, first.scores, sentence)
         return replace(first, opinion=opinion, notes=(*first.notes, sentence))

@@ -295,6 +295,23 @@ class TestAChangeOfTraffic:
             assert changed is None, (place, changed)
             kept.keep(star([(0, 1)]), WHOLE, swing, end_s)
 
+    @pytest.mark.parametrize(
+        ("before", "same", "other"),
+        [
+            ([1.0] * 4 + [1.4], 2.7, 4.5),
+            ([1.0] * 4 + [1.4, 3.0, 3.9], 3.9, 4.5),
+            ([1.0] * 29 + [0.7], 1.4, 1.6),
+            ([1.0, 1.4, 0.7] * 6, 2.5, 4.5),
+        ],
+        ids=["one far off", "ever farther off", "one of many", "always"],
+    )
+    def test_what_was_far_off_once_does_not_hide_what_is_farther(
+        self, before: list[float], same: float, other: float
+    ) -> None:
+        loads = [Regime(1e9 * times, (0.2, 0.3, 0.5), 2.0) for times in (*before, same, other)]
+        assert loads[-2].unlike(loads[:-2]) is None
+        assert loads[-1].unlike(loads[:-2]) is not None
+
     @given(
         st.lists(
             st.builds(Regime, st.floats(0, 1e12), st.just((0.2, 0.3, 0.5)), st.floats(1, 1e3)), max_size=9
