@@ -20,10 +20,11 @@ from service.tuning.round import RoundResult
 from settings.model import Settings
 from settings.sections import DAY_S, Steps
 from store import alarm_rows, lesson_rows, residual_rows
+from store.ages import Instant, Uptime, outdated_ns
 from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.residual_rows import ResidualRow
-from store.tables import NAME_LENGTH, gains, prune_oldest, residuals
+from store.tables import NAME_LENGTH, alarms, gains, prune_oldest, residuals
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState
@@ -213,6 +214,7 @@ class History:
     ) -> None:
         self._recorder = recorder
         self._clocks = clocks
+        self._began = self._now()
         self._keep_ns = round(settings.storage.keep_days * DAY_S * NS_PER_S)
         self._most_alarms = MOST_ALARMS if database.durable else MOST_ALARMS_IN_MEMORY
         # They are learnt from by a command, in a process of its own.
@@ -262,15 +264,22 @@ class History:
     def prune(self) -> None:
         """Prunes some of the entries that are too old, and ends alarms whose end was lost."""
         self.alarms.tidy()
-        before_ns = self._clocks.wall_ns() - self._keep_ns
-        self._recorder.put(
-            partial(alarm_rows.prune, ended_before_ns=before_ns, keep=self._most_alarms, most=PRUNED_AT_ONCE),
-            key="prune alarms",
-        )
-        for table in (residuals, gains):
-            old = partial(prune_oldest, at_ns=table.c.at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
-            self._recorder.put(old, key=f"prune {table.name}")
-        self._recorder.put(partial(lesson_rows.prune, keep=MOST_LESSONS), key="prune lessons")
+        uptime = Uptime(self._began, self._now())
+
+        def pruned(connection: Connection) -> None:
+            ended_ns = outdated_ns(connection, alarms.c.ended_ns, self._keep_ns, uptime)
+            alarm_rows.prune(
+                connection, ended_before_ns=ended_ns, keep=self._most_alarms, most=PRUNED_AT_ONCE
+            )
+            for at_ns in (residuals.c.at_ns, gains.c.at_ns):
+                before_ns = outdated_ns(connection, at_ns, self._keep_ns, uptime)
+                prune_oldest(connection, at_ns, before_ns=before_ns, most=PRUNED_AT_ONCE)
+            lesson_rows.prune(connection, keep=MOST_LESSONS)
+
+        self._recorder.put(pruned, key="prune history")
+
+    def _now(self) -> Instant:
+        return Instant(self._clocks.wall_ns(), self._clocks.monotonic_s())
 
     async def _prune_forever(self) -> None:
         while True:

@@ -11,13 +11,18 @@ from sqlalchemy import func, select
 
 from service.events import Clocks
 from service.history import service as history
-from service.history.service import STEPS_PRUNED_AT_ONCE, QueueHistory, port_steps
+from service.history.service import STEPS_PRUNED_AT_ONCE, History, QueueHistory, port_steps
 from service.ingest.counter_owner import RecentPorts
 from service.ingest.window_owner import LatestState
-from settings.sections import Steps
+from settings.model import Settings
+from settings.sections import DAY_S, Steps
+from store import alarm_rows, gain_rows, residual_rows
+from store.alarm_rows import AlarmRow
 from store.database import Database, Recorder
+from store.gain_rows import GainRow
 from store.queue_rows import PortStep
-from store.tables import queue_history
+from store.residual_rows import ResidualRow
+from store.tables import alarms, gains, queue_history, residuals
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueRef, QueueState
@@ -102,13 +107,16 @@ class World:
         self.window = SimpleNamespace(latest=None, stale=False)
         self.ports = SimpleNamespace(latest=None)
         self.recorder = Recorder(self.database)
+        self.clocks = Clocks(
+            lambda: self.now_s, lambda: EPOCH_NS + round((self.now_s + self.set_s) * NS_PER_S)
+        )
         self.history = QueueHistory(
             steps or Steps({10: 3_600.0, 60: 36_000.0}),
             recorder=self.recorder,
             durable=self.database.durable,
             window=cast(Any, self.window),
             ports=cast(Any, self.ports),
-            clocks=Clocks(lambda: self.now_s, lambda: EPOCH_NS + round((self.now_s + self.set_s) * NS_PER_S)),
+            clocks=self.clocks,
         )
 
     def sees(self, *queues: QueueState) -> None:
@@ -316,3 +324,29 @@ def test_it_goes_on_by_itself_as_each_step_begins_whatever_goes_wrong(
         assert "could not be recorded; the next one is tried" in caplog.text
 
     in_world(None, story)
+
+
+def test_a_clock_years_ahead_outdates_no_alarm_residual_and_gain(database_url: str) -> None:
+    async def story(world: World) -> None:
+        for key in ("a", "b"):
+            alarm = AlarmRow(key, "drifted", "leaf1", "leaf1", "warning", "It drifted.", EPOCH_NS, EPOCH_NS)
+            gain = GainRow(key, EPOCH_NS, "balanced", 0.1, 0.01)
+            residual = ResidualRow(EPOCH_NS + ord(key), key, 1.0, 1.0)
+            world.database.write_now(lambda one, row=alarm: alarm_rows.put(one, row))  # type: ignore[misc]
+            world.database.write_now(lambda one, row=gain: gain_rows.put(one, row))  # type: ignore[misc]
+            world.database.write_now(lambda one, row=residual: residual_rows.put(one, row))  # type: ignore[misc]
+        world.now_s = 1.0
+        window, ports = cast(Any, world.window), cast(Any, world.ports)
+        history = History(
+            Settings(), world.database, world.recorder, window=window, ports=ports, clocks=world.clocks
+        )
+        world.set_s = 20 * 365 * DAY_S
+        for ran_days, left in ((399, 2), (401, 0)):
+            world.now_s = ran_days * DAY_S
+            history.prune()
+            await world.recorder.flush()
+            for table in (alarms, gains, residuals):
+                query = select(func.count()).select_from(table)
+                assert world.database.read_now(lambda one, query=query: one.scalar(query)) == left  # type: ignore[misc]
+
+    in_world(database_url, story)
