@@ -79,10 +79,8 @@ def decode_body(
     for problem in decoded.errors:
         frame = found[problem.index].frame
         problems.append(renamed(problem, frame, f"frame {frame} payload"))
-    batch = decoded.batch
-    if not reports.merges:
-        frames = np.array([one.frame for one in found], np.int64)
-        batch = replace(batch, index=frames[batch.index])
+    frames = np.array([one.frame for one in found], np.int64)
+    batch = replace(decoded.batch, index=frames[decoded.batch.index])
     return replace(decoded, batch=batch, errors=tuple(sorted(problems)))
 
 

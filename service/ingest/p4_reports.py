@@ -295,13 +295,13 @@ class Postcards:
     def flush(self) -> ReportBatch:
         return self._released(lambda: self._merger.flush())
 
-    def whole(self, parts: Iterable[tuple[P4Reports, NDArray[np.int64]]]) -> ReportBatch:
-        """Merges all postcards of a capture, whose parts come in order of time: reports, and when each of
-        their payloads was received. Returns the paths.
+    def whole(self, parts: Iterable[P4Reports], received_ns: NDArray[np.int64]) -> ReportBatch:
+        """Merges all postcards of a capture, whose payloads were received at ``received_ns`` and whose parts
+        come in that order. Returns the paths.
         """
         merger = PostcardMerger(hold_ns=self._hold_ns, topology=self._declared)
         released = []
-        for reports, received_ns in parts:
+        for reports in parts:
             at_ns = received_ns[reports.batch.index]
             for begin in range(0, len(at_ns), CAPTURE_SLICE):
                 rows = np.arange(begin, min(begin + CAPTURE_SLICE, len(at_ns)))
@@ -354,11 +354,6 @@ class BinaryReports:
         return self._untuned.names
 
     @property
-    def merges(self) -> bool:
-        """Whether postcards are merged; ``batch.index`` then numbers paths, not payloads."""
-        return self._postcards is not None
-
-    @property
     def pending(self) -> int:
         """Number of postcards that wait for others about their packet."""
         return 0 if self._postcards is None else self._postcards.pending
@@ -399,7 +394,7 @@ class BinaryReports:
         problems: list[ReportProblem] = []
         found: list[int] = []
 
-        def parts(order: NDArray[np.int64]) -> Iterator[tuple[P4Reports, NDArray[np.int64]]]:
+        def parts(order: NDArray[np.int64]) -> Iterator[P4Reports]:
             for begin in range(0, len(order), DATAGRAMS_AT_ONCE):
                 rows = order[begin : begin + DATAGRAMS_AT_ONCE]
                 places = rows.tolist()
@@ -413,14 +408,12 @@ class BinaryReports:
                     place = places[problem.index]
                     problems.append(renamed(problem, place, f"datagram {place}"))
                 found.append(len(reports))
-                yield reports, rows
+                yield replace(reports, batch=replace(reports.batch, index=rows[reports.batch.index]))
 
         if self._postcards is None:
-            placed = ((_kept(reports), rows) for reports, rows in parts(np.arange(len(payloads))))
-            batch = joined([replace(some, index=rows[some.index]) for some, rows in placed])
+            batch = joined([_kept(reports) for reports in parts(np.arange(len(payloads)))])
         else:
-            in_time = parts(np.argsort(received_ns, kind="stable"))
-            batch = self._postcards.whole((reports, received_ns[rows]) for reports, rows in in_time)
+            batch = self._postcards.whole(parts(np.argsort(received_ns, kind="stable")), received_ns)
         return Decoded(batch, tuple(sorted(problems)), aside=sum(found) - len(batch))
 
     def due(self, now_ns: int) -> Decoded:

@@ -31,6 +31,7 @@ CARD = np.dtype(
         ("place", np.int64),
         ("came_ns", np.int64),
         ("hop_limit", np.int16),
+        ("index", np.int64),
         ("ts_ns", np.int64),
         ("packet_bytes", np.int64),
         ("sampling_rate", np.float64),
@@ -121,7 +122,7 @@ class Paths:
     size: NDArray[np.int64]
 
     def batch(self, flow_keys: FlowKeys, sites: Sequence[HopSite]) -> ReportBatch:
-        """A report per path, with the latest time, largest packet and largest sampling rate of its cards."""
+        """A report per path: least index, latest time, largest packet and sampling rate of its cards."""
         if not len(self.size):
             return ReportBatch.empty()
         cards = self.cards
@@ -134,7 +135,7 @@ class Paths:
             return np.ascontiguousarray(cards[name])
 
         return ReportBatch(
-            index=np.arange(len(first)),
+            index=np.minimum.reduceat(cards["index"], first),
             ts_ns=np.maximum.reduceat(cards["ts_ns"], first),
             flow=flow.astype(np.int32),
             packet_bytes=np.maximum.reduceat(cards["packet_bytes"], first),
@@ -355,8 +356,7 @@ class PostcardMerger:
 
     def merged(self, reports: P4Reports, now_ns: int) -> ReportBatch:
         """Adds reports received at ``now_ns``; returns those that need no merging (several hops, or no
-        packet), then the paths that are due (their ``index`` counts them). Reports of dropped packets are
-        left out.
+        packet), then the paths that are due. Reports of dropped packets are left out.
         """
         batch = reports.batch
         shown = batch.flow_keys.protocol[batch.flow] != 0
@@ -400,7 +400,7 @@ class PostcardMerger:
         cards["place"] = np.arange(self._came, self._came + len(rows))
         cards["came_ns"] = self._now_ns
         cards["hop_limit"] = reports.hop_limit[rows]
-        for name in ("ts_ns", "packet_bytes", "sampling_rate"):
+        for name in ("index", "ts_ns", "packet_bytes", "sampling_rate"):
             cards[name] = getattr(batch, name)[rows]
         for name in ("queue_bytes", "ingress_ns", "egress_ns", "marked"):
             cards[name] = getattr(batch, name)[hops]

@@ -278,6 +278,8 @@ def test_a_capture_of_postcards_is_merged_at_once_by_its_own_times() -> None:
     assert decoded.batch.hop_count.tolist() == [2] * 50
     assert (decoded.aside, made.reports.pending) == (50, 0)
     assert np.sort(decoded.batch.ts_ns).tolist() == (np.arange(50) * 1_000_000).tolist()
+    # Each path is named by the first of its reports in the body.
+    assert (decoded.batch.index * 500_000).tolist() == decoded.batch.ts_ns.tolist()
 
 
 def test_live_datagrams_wait_for_no_whole_capture(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +306,6 @@ def test_live_datagrams_wait_for_no_whole_capture(monkeypatch: pytest.MonkeyPatc
 
 def test_reports_stay_as_they_are_unless_merging_is_wanted() -> None:
     made = Made()
-    assert not made.reports.merges
     decoded = made.reports.decode(postcards(1), 0)
     assert (len(decoded.batch), decoded.aside, made.reports.pending) == (2, 0, 0)
 
