@@ -270,7 +270,7 @@ def _answer(status: int) -> dict[str, Any]:
         "description": f"{http.HTTPStatus(status).phrase}. {_MEANS[status]}",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    if status == 429:
+    if status in (429, 503):
         described["headers"] = _RETRY_AFTER
     return described
 

@@ -177,8 +177,8 @@ def errors() -> str:
     head = (
         "\n## Errors\n\nEvery error is a problem document (RFC 9457) with `type`, `title`, `status`,\n"
         "`detail`, `instance`, and the parts of the sentence in `detail`: `where`, `received`, `rule`,\n"
-        "`remedy`. A body with several mistakes lists them under `errors`. 429 carries `Retry-After`, 401\n"
-        "`WWW-Authenticate`.\n\n| status | means |\n|---|---|\n"
+        "`remedy`. A body with several mistakes lists them under `errors`. 429 carries `Retry-After`, 503\n"
+        "may, 401 `WWW-Authenticate`.\n\n| status | means |\n|---|---|\n"
     )
     means = {
         kind.status: sentence((kind.__doc__ or "").splitlines()[0]) for kind in RequestError.__subclasses__()

@@ -105,7 +105,9 @@ class HeadTooLargeError(RequestError, status=431):
 
 
 class UnavailableError(RequestError, status=503):
-    """The service cannot do it now, and may later."""
+    """The service cannot do it now, and may later: where it is known, after ``retry_after_s`` seconds."""
+
+    retry_after_s: int | None = None
 
 
 # First match wins, so a class comes before its base.

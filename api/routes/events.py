@@ -21,6 +21,7 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 KEEP_ALIVE_S = 15.0
 RECHECK_S = 5.0
+RETRY_AFTER_S = 30
 
 _NOTHING = Event(0, "", {})
 
@@ -67,7 +68,9 @@ async def get_events(
 
 
 def _refused(received: str, rule: str) -> UnavailableError:
-    return UnavailableError("GET /v1/events", received, rule, "close one, or poll the other routes")
+    error = UnavailableError("GET /v1/events", received, rule, "close one, or poll the other routes")
+    error.retry_after_s = RETRY_AFTER_S
+    return error
 
 
 class CallerCheck:

@@ -70,6 +70,7 @@ async def test_one_token_leaves_room_for_the_listeners_of_others() -> None:
             answer = await here.client.get("/v1/events", headers={"Authorization": "Bearer ada"})
             assert answer.status_code == 503
             assert "listener number 17 of 'ada'" in answer.json()["received"]
+            assert answer.headers["Retry-After"] == "30"
             assert await listeners.ask(2, "bob") == {200: 2}
         finally:
             await listeners.leave()
@@ -81,5 +82,8 @@ async def test_without_tokens_who_calls_from_this_machine_has_them_all() -> None
         listeners = Listeners(here)
         try:
             assert await listeners.ask(65, "nobody") == {200: 64, 503: 1}
+            answer = await here.client.get("/v1/events")
+            assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "30")
+            assert "listeners are limited" in answer.json()["detail"]
         finally:
             await listeners.leave()
