@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { draws, foundBy } from "../src/views/why/found.ts";
+import { amongAlike, draws, foundBy } from "../src/views/why/found.ts";
 import { isoGain, levels, persistentShare, shares, sharesByFigures } from "../src/views/why/frontier.ts";
 import { pieces, tradedWords } from "../src/views/why/gain-words.ts";
 
@@ -82,4 +82,12 @@ test("which draw found it, and how many each gave", () => {
   assert.equal(foundBy({ origin: "vendor", source: "NVIDIA, 100G" }), "a vendor's default: NVIDIA, 100G");
   const of = (...origins) => origins.map((origin) => ({ origin }));
   assert.equal(draws(of("incumbent", "spread", "drawn", "drawn")), "2 biased draws, 1 space-filling draw");
+});
+
+test("a recommendation that stands is not called the nearest", () => {
+  assert.equal(amongAlike("drawn", 0, true, "what runs"), "");
+  assert.equal(amongAlike("drawn", 1, false, "what runs"), " 1 other could not be told apart from the best.");
+  assert.match(amongAlike("drawn", 2, true, "what runs"), /; of those sure to gain, this is the nearest to what runs\.$/);
+  assert.match(amongAlike("standing", 2, true, "what runs"), /^ It stands, as recommended before: no other is surely better/);
+  assert.equal(foundBy({ origin: "standing", source: "" }), "an earlier round");
 });

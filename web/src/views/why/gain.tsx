@@ -5,10 +5,10 @@ import { share, scaleOf, ticks } from "../../parts/scale.ts";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
 import { useWidth } from "../../parts/width.ts";
-import { few, gain, percent, portion, sameWatermark, several, spelled } from "../../format.ts";
+import { few, gain, percent, portion, sameWatermark, spelled } from "../../format.ts";
 import type { Candidate, GainParts, Policy, Recommendation } from "../../service/documents.ts";
 import { incumbentOf, ofNow, sharesIn, standing } from "./axes.ts";
-import { foundBy } from "./found.ts";
+import { amongAlike, foundBy } from "./found.ts";
 import type { Shares } from "./frontier.ts";
 import { PARTS, type Part, pieces, signedGain, tradedWords } from "./gain-words.ts";
 import { Terms } from "./score.tsx";
@@ -37,7 +37,7 @@ export function GainPanel({ of: round }: { of: Recommendation }) {
           <Parts now={now} best={best} shares={shares} policy={policy} total={total} />
           <p class="quiet" id="found">
             A change has to gain more than {percent(improvement.margin)} even less two errors.
-            {(improvement.alike ?? 0) > 0 && ` ${several(improvement.alike ?? 0, "other")} could not be told apart from the best${changes ? `; of those sure to gain, this is the nearest to ${other}` : ""}.`}
+            {amongAlike(best.origin, improvement.alike ?? 0, changes, other)}
             {` Found by ${foundBy(best)}.`}
           </p>
         </>
