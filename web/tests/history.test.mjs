@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { apart, extent, gainsSaid, policiesOf } from "../src/views/history/gain-series.ts";
 import { gainSentence } from "../src/views/why/outcome-words.ts";
 import { timeLabels, timeSplits } from "../src/parts/time-axis.ts";
+import { NEWEST, older } from "../src/views/history/older.ts";
 import { RANGES, drawnFrom, sinceOf } from "../src/views/history/range.ts";
 import { continued, drawable, portsOf } from "../src/views/history/series.ts";
 
@@ -89,4 +90,11 @@ test("what rounds promised and what came of it is a sentence", () => {
   assert.deepEqual(policiesOf([SEEN, { ...SEEN, policy: "latency" }, UNSEEN]), ["balanced", "latency"]);
   assert.equal(gainSentence(SEEN), "The twin predicted a gain of 8.0 ± 3.0 % for the balanced policy; measured since, it is 5.0 ± 4.0 %, −3.0 ± 5.0 % from it.");
   assert.match(gainSentence(UNSEEN), /none has been measured yet/);
+});
+
+test("older rounds come without end: more in one answer, then those before its last", () => {
+  let listed = NEWEST;
+  while (listed.before === null) listed = older(listed, `rec-${listed.most}`);
+  assert.deepEqual(listed, { most: 50, before: "rec-1000" });
+  assert.deepEqual(older(listed, "rec-1050"), { most: 100, before: "rec-1000" });
 });

@@ -233,6 +233,7 @@ export interface Support {
 export interface Recommendations {
   total: number;
   recommendations: Recommendation[];
+  next: string | null;
 }
 
 export interface Readiness {

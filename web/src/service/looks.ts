@@ -19,8 +19,8 @@ export const topology = (discovered: boolean): Look => ({ path: `/v1/topology${d
 export const alarms: Look = { path: "/v1/alarms?all=true&limit=50&subjects=32", after: ["alarm"], spacingMs: 500 };
 export const silences: Look = { path: "/v1/alarms/silences", after: ["alarm"], everyMs: 60_000 };
 export const freeze: Look = { path: "/v1/freeze", after: ["rollout", "validity"], spacingMs: 500 };
-export const recommendations = (most: number): Look => ({
-  path: `/v1/recommendations?candidates=false&limit=${most}`,
+export const recommendations = (most: number, before: string | null): Look => ({
+  path: `/v1/recommendations?candidates=false${before ? `&before=${encodeURIComponent(before)}` : ""}&limit=${most}`,
   after: ["recommendation", "decision", "validity", "rollout"],
   spacingMs: most > 100 ? 5_000 : 500,
 });

@@ -10,11 +10,9 @@ import { round } from "../../shell/round.ts";
 import type { Recommendation, Recommendations } from "../../service/documents.ts";
 import { useKept } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
+import { NEWEST, older } from "./older.ts";
 import { DECISIONS, bytes, count, gain, sameWatermark, score, watermark } from "../../format.ts";
 
-const FIRST = 12;
-const MORE = 50;
-const MOST = 1_000; // in one answer
 const DECIDED: Record<string, string> = {
   approved: "approved by",
   rejected: "rejected by",
@@ -42,12 +40,12 @@ function Decided({ of: one }: { of: Recommendation }) {
 }
 
 export function RoundsPanel() {
-  const [most, want] = useState(FIRST);
-  const { value: newest, problem, awaited } = useKept<Recommendations>(looks.recommendations(most));
+  const [listed, list] = useState(NEWEST);
+  const { value: newest, problem, awaited } = useKept<Recommendations>(looks.recommendations(listed.most, listed.before));
   const rows = newest?.recommendations ?? [];
   const total = newest?.total ?? 0;
   return (
-    <Panel id="history" title="Recommendations and decisions" note={newest && rows.length > 0 && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
+    <Panel id="history" title="Recommendations and decisions" note={newest && rows.length > 0 && `${count(rows.length)}${listed.before ? " older ones" : ""} of ${count(Math.max(total, rows.length))}`}>
       {problem && !newest && <div class="notice"><Refusal problem={problem} /></div>}
       {newest && rows.length === 0 && <p class="quiet">{round.value ? "A first round is under way." : <>No round has been run yet. <b>Tune now</b> runs one as soon as something is measured.</>}</p>}
       {rows.length > 0 && (
@@ -68,9 +66,10 @@ export function RoundsPanel() {
           ]}
         />
       )}
-      {rows.length > 0 && rows.length < total && most < MOST && (
-        <button id="older" type="button" disabled={awaited} onClick={() => want(Math.min(most + MORE, MOST))}>{awaited ? "Looking…" : "Show older ones"}</button>
+      {newest?.next && (
+        <button id="older" type="button" disabled={awaited} onClick={() => list(older(listed, newest.next ?? ""))}>{awaited ? "Looking…" : "Show older ones"}</button>
       )}
+      {listed.before && <button type="button" onClick={() => list(NEWEST)}>Show the newest</button>}
     </Panel>
   );
 }
