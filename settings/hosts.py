@@ -81,13 +81,12 @@ def hosts_of(
             known_hosts=beside(folder, keys.known_hosts),
             **plain,
         )
-        first = places.setdefault((host.address, host.port), name)
-        if first != name and host.address:
-            port = "" if host.port == SSH_PORT else f" port {host.port}"
-            received = f"{host.address}{port}, {first}'s"
-            raise SettingsError(
-                f"{where}.address", received, "each address belongs to one host", "correct it"
-            )
+        for place in (host.address or name, name):
+            first = places.setdefault((place, host.port), name)
+            if first != name:
+                port = "" if host.port == SSH_PORT else f" port {host.port}"
+                rule = "each address belongs to one host"
+                raise SettingsError(f"{where}.address", f"{place}{port}, {first}'s", rule, "correct it")
         hosts[name] = host
     return hosts
 

@@ -315,9 +315,9 @@ def _check_names(topology: Topology) -> None:
             received = f"{kind} {name!r} twice (first as {seen[name]})"
             raise TopologyError("topology", received, "node names are unique", "rename one")
         seen[name] = kind
-    addresses: dict[str, str] = {}
+    addresses = {host.name: host.name for host in topology.hosts}  # flows name hosts by either
     for host in topology.hosts:
-        if host.ip is None:
+        if host.ip in (None, host.name):
             continue
         if host.ip in addresses:
             received = f"address {host.ip} on {host.name!r} and {addresses[host.ip]!r}"

@@ -110,6 +110,14 @@ def test_an_inventory_needs_no_hosts(tmp_path: Path) -> None:
             "hosts.gpu2.address: received 10.1.0.1, gpu1's; each address belongs to one host",
         ),
         (
+            "gpu1: {class: h100, address: gpu2}\n  gpu2: {class: h100, address: 10.1.0.1}",
+            "hosts.gpu2.address: received gpu2, gpu1's; each address belongs to one host",
+        ),
+        (
+            "gpu1: {class: h100}\n  gpu2: {class: h100, address: gpu1}",
+            "hosts.gpu2.address: received gpu1, gpu1's; each address belongs to one host",
+        ),
+        (
             "a: {class: h100}",
             "hosts.a: received 'a', a switch's name; a rollout knows switches and hosts by name",
         ),

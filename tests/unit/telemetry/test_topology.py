@@ -128,6 +128,7 @@ def test_hosts_do_not_forward() -> None:
         (("hosts", 1, "name"), "h\ud800", r"hosts\[1\] name: received 'h\\ud800'; it has printable"),
         (("hosts", 1, "name"), "h\n2", r"hosts\[1\] name: received 'h\\n2'"),
         (("hosts", 1, "ip"), "10.0.0.1", "address 10.0.0.1 on 'h2' and 'h1'"),
+        (("hosts", 1, "ip"), "h1", "address h1 on 'h2' and 'h1'"),
         (("switches", 0, "name"), "h1", "switch 'h1' twice"),
         (("switches",), None, "switches: it must be an array"),
         (("links", 2), "l1-s1", "links\\[2\\]: received str"),
