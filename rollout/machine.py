@@ -253,11 +253,9 @@ def _set_so_far(state: RolloutState) -> list[str]:
 
 
 def _checked(state: RolloutState, names: Iterable[str]) -> RolloutState:
-    so_far = _set_so_far(state)
-    if not set(so_far).issubset(names):
-        return state
-    fresh = {name: replace(_afresh(state.members[name]), detail="") for name in so_far}
-    return replace(state, members={**state.members, **fresh}, unread=False)
+    so_far = set(_set_so_far(state))
+    fresh = {name: replace(_afresh(state.members[name]), detail="") for name in so_far.intersection(names)}
+    return replace(state, members={**state.members, **fresh}, unread=not so_far.issubset(names))
 
 
 def _next_stage(state: RolloutState, at_s: float) -> RolloutState:

@@ -305,8 +305,11 @@ class Runner:
                 return isinstance(event, Verified)
 
         found = await asyncio.gather(*(runs(change) for change in action.changes))
-        if all(found):  # otherwise all are read again: some readings are older than the others' answers
-            names = tuple(member_of(change) for change in action.changes)
+        names = tuple(
+            member_of(change) for change, runs_it in zip(action.changes, found, strict=True) if runs_it
+        )
+        # Unless it is all of them, all are read again: some readings are older than the others' answers.
+        if all(found) or any(rollout.state.members[name].attempts for name in names):
             await self.record(rollout, Checked(at_s=self.clock.now_s(), switches=names), still)
 
     async def _timed(

@@ -434,6 +434,14 @@ def test_a_switch_that_cannot_be_read_once_more_is_tried_again_until_patience_en
     assert (state.phase, state.why) == (Phase.ROLLING_BACK, "check failed: a is away")
 
 
+def test_patience_is_for_failures_in_a_row() -> None:
+    state = advance(all_set(), failed("b", "check", T0 + 14))
+    state = after(state, failed("c", "check", T0 + 15), checked("b", at_s=T0 + 15))
+    assert (state.members["b"].attempts, state.members["c"].attempts, state.unread) == (0, 1, True)
+    assert advance(state, failed("b", "check", T0 + 44)).phase is Phase.FLEET
+    assert advance(state, failed("c", "check", T0 + 45)).phase is Phase.ROLLING_BACK
+
+
 def test_what_was_read_before_a_crash_is_read_again() -> None:
     state = after(in_the_fleet(), *setting("b", T0 + 13), Applying(at_s=T0 + 13, switch="c"), RESUMED)
     assert wanted(state, LATER) == (Check((change_of("a"), change_of("b"))),)

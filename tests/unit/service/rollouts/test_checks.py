@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -172,6 +173,21 @@ async def test_a_switch_that_stays_away_takes_all_back(here: World) -> None:
     state = await here.rolled_out(plan(soak_s=0.0, patience_s=30.0))
     assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_OLD)
     assert (state.why or "").startswith("check failed: b: received no answer")
+
+
+async def test_switches_that_are_away_in_turn_are_not_away_for_long(here: World) -> None:
+    for name, turn in (("b", 0), ("c", 1)):
+        verify, looks = here.switches[name].verify, count()
+
+        def in_turn(change: Any, verify: Any = verify, looks: Any = looks, of: Any = (name, turn)) -> Any:
+            look = next(looks)
+            if 0 < look < 40 and look % 2 == of[1]:
+                raise away(of[0])
+            return verify(change)
+
+        here.switches[name].verify = in_turn  # type: ignore[method-assign]
+    state = await here.rolled_out(plan(soak_s=0.0, patience_s=30.0))
+    assert (state.phase, here.runs) == (Phase.DONE, ALL_NEW)
 
 
 async def test_one_that_differs_is_not_waited_for_by_one_that_does_not_answer(here: World) -> None:
