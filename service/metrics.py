@@ -249,6 +249,7 @@ class Metrics(_Exposed):
             "ecntwin_round_candidates_per_second", "Candidates the last round judged a second."
         )
         watermark_labels = ["switch", "role"]
+        self._recommended: set[str] = set()
         self.kmin = gauge(
             "ecntwin_watermark_kmin_bytes",
             "Kmin by switch; role current is what it runs, recommended what the newest recommendation says.",
@@ -365,7 +366,12 @@ class Metrics(_Exposed):
         self.gain_error.set(predicted - measured)
 
     def saw_watermarks(self, role: str, watermarks: Mapping[str, Watermark | None]) -> None:
-        """Sets each switch's known watermark, by role (``current`` or ``recommended``)."""
+        """Sets each switch's known watermark, by role (``current`` or ``recommended``: of no others then)."""
+        if role == "recommended":
+            for switch in self._recommended - watermarks.keys():
+                for gauge in (self.kmin, self.kmax, self.pmax):
+                    gauge.remove(switch, role)
+            self._recommended = {switch for switch, watermark in watermarks.items() if watermark is not None}
         for switch, watermark in watermarks.items():
             if watermark is None:
                 continue

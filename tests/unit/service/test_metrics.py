@@ -110,6 +110,15 @@ def exposed(metrics: Metrics) -> str:
     return text.decode()
 
 
+def test_only_switches_of_the_newest_recommendation_have_a_recommended_watermark(metrics: Metrics) -> None:
+    for switches in (["leaf1", "leaf2"], ["leaf2", "leaf3"]):
+        metrics.saw_watermarks("recommended", dict.fromkeys(switches, Watermark(1, 2, 0.5)))
+    said = exposed(metrics)
+    for name in ("kmin_bytes", "kmax_bytes", "pmax_ratio"):
+        found = re.findall(rf'ecntwin_watermark_{name}{{role="(\w+)",switch="(\w+)"}}', said)
+        assert sorted(found) == [("current", "leaf1"), ("recommended", "leaf2"), ("recommended", "leaf3")]
+
+
 def test_names_carry_the_prefix_and_a_base_unit(metrics: Metrics) -> None:
     for family in text_string_to_metric_families(exposed(metrics)):
         name = family.name.removesuffix("_created")
