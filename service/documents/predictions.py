@@ -352,4 +352,6 @@ class WhatIfDocument(Document):
     trajectories: AskedTrajectoriesDocument | None
     """The deepest queues over time; null unless asked for, or where `notes` says why."""
     notes: list[str]
-    """Sentences on what a score leaves out, and why there are no trajectories."""
+    """Sentences on what runs apart from the incumbent, what a score leaves out, and why there are no
+    trajectories.
+    """

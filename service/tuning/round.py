@@ -209,7 +209,7 @@ def run_round(
     exceptions = () if by_role is None else by_role_of(first, running, by_role)
     mixed: tuple[str, ...] = ()
     if exceptions and ONE_FOR_ALL in (search.engine, search.second_engine):
-        mixed = (_one_for_all_note(exceptions, running),)
+        mixed = (_one_for_all_note(exceptions, running, f"the engine {ONE_FOR_ALL}"),)
         exceptions = ()
     elif exceptions:
         search = replace(search, max_parts=1)  # a part lacks ports, which make a port's role
@@ -302,12 +302,18 @@ def _mixed_note(switches: Collection[str], running: Watermark, incumbent: Incumb
     )
 
 
-def _one_for_all_note(exceptions: Sequence[tuple[str, Watermark]], running: Watermark) -> str:
-    roles = " and ".join(role for role, _ in exceptions)
-    return (
-        f"Ports of {roles} run something else than {watermark_text(running)}, but the engine {ONE_FOR_ALL} "
-        "takes all to run that."
-    )
+def _one_for_all_note(exceptions: Sequence[tuple[str, Watermark]], running: Watermark, who: str) -> str:
+    roles, runs = " and ".join(role for role, _ in exceptions), watermark_text(running)
+    return f"Ports of {roles} run something else than {runs}, but {who} takes all to run that."
+
+
+def what_if_notes(
+    scenario: Scenario, running: Watermark, incumbent: IncumbentOf, by_role: RunsByRole
+) -> tuple[str, ...]:
+    """What runs beside ``running``, which a what-if takes all switches and ports to run."""
+    if exceptions := by_role_of(scenario, running, by_role):
+        return (_one_for_all_note(exceptions, running, "a what-if"),)
+    return _mixed_note(switches_of(scenario), running, incumbent)
 
 
 def _alike(ask: Ask) -> Ask:

@@ -15,11 +15,11 @@ from service.events import Broadcaster, retrieve
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.nics.polling import NicPolling
-from service.tuning.round import Ask, Fabric, rebuilt, scenario_of, switches_of
+from service.tuning.round import Ask, Fabric, rebuilt, scenario_of, switches_of, what_if_notes
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState
-from twin.arrivals.from_telemetry import REPLAY_S
+from twin.arrivals.from_telemetry import replayed_from_s
 from twin.engine import ONE_BY_ONE
 from twin.scenario import Scenario, packet_hops
 from twin.scenario_file import scenario_from_json
@@ -39,6 +39,7 @@ class _Problem:
     scenario: Scenario
     incumbent: Watermark | None
     taken_s: float | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class WhatIfRequests:
             document = await self._run(problem.scenario, wanted, lane.workers)
         if problem.taken_s is None:
             return document
-        return document.model_copy(update={"age_s": max(self.clock_s() - problem.taken_s, 0.0)})
+        age_s, notes = max(self.clock_s() - problem.taken_s, 0.0), [*problem.notes, *document.notes]
+        return document.model_copy(update={"age_s": age_s, "notes": notes})
 
     def close(self) -> None:
         """Closes the quick workers; the others belong to the caller."""
@@ -134,10 +136,15 @@ class WhatIfRequests:
             scenario = await asyncio.to_thread(_inline_scenario, asked.scenario)
             return _Problem(scenario.until(asked.window_s or scenario.duration_s), None, None)
         taken_s, state = await self._state_of(asked.max_age_s)
-        shorter = asked.window_s is not None and asked.window_s < REPLAY_S
-        replay_s = asked.window_s if shorter else None
+        replay_s = asked.window_s
+        if replay_s is not None:
+            whole_s = state.duration_s - await asyncio.to_thread(replayed_from_s, state)
+            replay_s = replay_s if replay_s < whole_s else None
         running = self.fleet.incumbent(await self._switches_of(state))
-        return _Problem(await self._scenario_of(state, running, replay_s), running, taken_s)
+        scenario = await self._scenario_of(state, running, replay_s)
+        fleet = self.fleet
+        notes = await asyncio.to_thread(what_if_notes, scenario, running, fleet.incumbent, fleet.by_role)
+        return _Problem(scenario, running, taken_s, notes)
 
     async def _state_of(self, max_age_s: float) -> tuple[float, NetworkState]:
         """The state and when it was taken; the last request's, while no older than ``max_age_s``."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 from service.documents.predictions import WhatIfDocument, WhatIfRequest
@@ -63,10 +64,16 @@ class Seen:
 
 
 class Leaf1:
-    """A fleet of one switch."""
+    """A fleet of one switch, whose ports run what ``roles`` says."""
+
+    def __init__(self) -> None:
+        self.roles: dict[str, Watermark] = {}
 
     def incumbent(self, switches: Iterable[str]) -> Watermark:
         return INCUMBENT if list(switches) == ["leaf1"] else pytest.fail("unknown switch")
+
+    def by_role(self, ports: Iterable[tuple[str, str, str]]) -> dict[str, Watermark]:
+        return self.roles
 
 
 @dataclass
@@ -76,6 +83,7 @@ class Rig:
     window: Seen = field(default_factory=Seen)
     quick: Counted = field(default_factory=Counted)
     many: Counted = field(default_factory=Counted)
+    fleet: Leaf1 = field(default_factory=Leaf1)
     now_s: float = 100.0
 
     def __post_init__(self) -> None:
@@ -85,7 +93,7 @@ class Rig:
             events=Broadcaster(),
             workers=self.many,
             quick=self.quick,
-            fleet=Leaf1(),  # type: ignore[arg-type] # it is only asked for the incumbent
+            fleet=self.fleet,  # type: ignore[arg-type] # it is only asked what runs
             nics=Hosts().polling,
             clock_s=lambda: self.now_s,
         )
@@ -162,6 +170,35 @@ def test_a_shorter_window_is_the_end_of_it_and_told() -> None:
     assert whole.window_s == longer.window_s == pytest.approx(WHOLE_S)
     assert short.window_s == pytest.approx(2e-4)
     assert WHOLE_S > 2e-4
+
+
+def test_less_than_the_longer_replay_of_endless_flows_is_taken_as_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endless = replace(
+        STATE,
+        window_start_ns=STATE.window_end_ns - 200_000_000,
+        arrivals=replace(STATE.arrivals, wire_bytes=np.full_like(STATE.arrivals.wire_bytes, np.inf)),
+    )
+    made: list[float | None] = []
+
+    def noted(state: NetworkState, *others: Any, replay_s: float | None, live: bool) -> Any:
+        made.append(replay_s)
+        return rebuilt(STATE, *others, live=live)
+
+    monkeypatch.setattr(whatif_requests, "rebuilt", noted)
+    for window_s in (0.04, 0.075, 0.12):
+        asyncio.run(Rig(Seen(shown=endless)).answer(window_s=window_s))
+    assert made == [0.04, 0.075, None]
+
+
+def test_ports_of_a_role_that_run_something_else_are_said() -> None:
+    rig = Rig()
+    assert not any("run something else" in note for note in asyncio.run(rig.answer()).notes)
+    rig.fleet.roles = {"leaf-down": replace(INCUMBENT, pmax=0.5)}
+    note = asyncio.run(rig.answer()).notes[0]
+    assert note.startswith("Ports of leaf-down run something else than Kmin")
+    assert note.endswith("but a what-if takes all to run that.")
 
 
 async def test_who_goes_while_waiting_is_never_worked_for() -> None:
