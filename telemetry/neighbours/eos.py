@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from telemetry.neighbours.model import Collected, SwitchNeighbours, shown
+from telemetry.neighbours.model import Collected, SwitchNeighbours, mapping, shown
 
 COMMANDS = ("show lldp neighbors detail", "show interfaces status", "show hostname")
 _BITS_PER_GBIT = 1e9
@@ -24,15 +24,15 @@ def eos_neighbours(
     """From the answers to ``COMMANDS``; never raises."""
     found = Collected()
     found.own(hostname.get("fqdn"), hostname.get("hostname"))
-    for port, row in _mapping(status.get("interfaceStatuses")).items():
-        found.port(port, rate_gbps=_rate_gbps(_mapping(row).get("bandwidth")))
-    for port, row in _mapping(lldp.get("lldpNeighbors")).items():
-        entries = _mapping(row).get("lldpNeighborInfo", [])
+    for port, row in mapping(status.get("interfaceStatuses")).items():
+        found.port(port, rate_gbps=_rate_gbps(mapping(row).get("bandwidth")))
+    for port, row in mapping(lldp.get("lldpNeighbors")).items():
+        entries = mapping(row).get("lldpNeighborInfo", [])
         for entry in entries if isinstance(entries, list) else [entries]:
             if not isinstance(entry, Mapping):
                 found.problem(f"{port}: received {shown(entry)}; a neighbour has fields; it was left out")
                 continue
-            end = _mapping(entry.get("neighborInterfaceInfo"))
+            end = mapping(entry.get("neighborInterfaceInfo"))
             found.neighbour(
                 port,
                 system=entry.get("systemName"),
@@ -47,7 +47,3 @@ def _rate_gbps(bandwidth: object) -> float | None:
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, int | float):
         return None
     return bandwidth / _BITS_PER_GBIT if 0 < bandwidth < math.inf else None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 LONGEST_TEXT = 256
+_GBPS = {"": 1e-3, "M": 1e-3, "G": 1.0, "T": 1e3}
 _MANAGEMENT = re.compile(r"(?:eth0|mgmt\d*|management\S*|ma\d\S*|fxp\d|em\d|me\d|bmc\S*)", re.IGNORECASE)
 _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|(?:[0-9a-f]{4}[.-]){2}[0-9a-f]{4}", re.IGNORECASE)
 
@@ -122,6 +124,18 @@ class Collected:
             self._chassis,
             tuple(dict.fromkeys(self._problems)),
         )
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Without any fields if it is none."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def rate_gbps(speed: object, form: re.Pattern[str]) -> float | None:
+    """Of a speed with the ``number`` and ``unit`` of ``form``; without a unit it is in Mbit/s."""
+    match = form.fullmatch(speed) if isinstance(speed, str) else None
+    rate = float(match["number"]) * _GBPS[match["unit"]] if match is not None else 0.0
+    return rate or None
 
 
 def text(value: object) -> str | None:

@@ -12,20 +12,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from telemetry.neighbours.model import Collected, SwitchNeighbours, shown, text
+from telemetry.neighbours.model import Collected, SwitchNeighbours, mapping, rate_gbps, shown, text
 
 COMMANDS = ("show lldp neighbors detail", "show interface status", "show hostname")
 _SPEED = re.compile(r"(?:a-)?(?P<number>\d{1,9}(?:\.\d{1,3})?)(?P<unit>[GMT]?)(?:\(D\))?", re.ASCII)
-_GBPS = {"": 1e-3, "M": 1e-3, "G": 1.0, "T": 1e3}
 _ABSENT = frozenset({"null", "not advertised", "n/a", "-"})
 
 
 def nxos_neighbours(lldp: object, status: object, hostname: object) -> SwitchNeighbours:
     """From the answers to ``COMMANDS``; never raises."""
     found = Collected()
-    found.own(_mapping(hostname).get("hostname"))
+    found.own(mapping(hostname).get("hostname"))
     for row in _rows(found, status, "interface"):
-        found.port(_long(row.get("interface")), rate_gbps=_rate_gbps(row.get("speed")))
+        found.port(_long(row.get("interface")), rate_gbps=rate_gbps(row.get("speed"), _SPEED))
     for row in _rows(found, lldp, "nbor_detail"):
         found.neighbour(
             _long(row.get("l_port_id")),
@@ -38,18 +37,14 @@ def nxos_neighbours(lldp: object, status: object, hostname: object) -> SwitchNei
 
 
 def _rows(found: Collected, answer: object, name: str) -> Iterator[Mapping[str, Any]]:
-    tables = _mapping(answer).get(f"TABLE_{name}", [])
+    tables = mapping(answer).get(f"TABLE_{name}", [])
     for table in tables if isinstance(tables, list) else [tables]:
-        rows = _mapping(table).get(f"ROW_{name}", [])
+        rows = mapping(table).get(f"ROW_{name}", [])
         for row in rows if isinstance(rows, list) else [rows]:
             if isinstance(row, Mapping):
                 yield row
             else:
                 found.problem(f"ROW_{name}: received {shown(row)}; a row has fields; it was left out")
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _said(value: object) -> str | None:
@@ -60,9 +55,3 @@ def _said(value: object) -> str | None:
 
 def _long(port: object) -> object:
     return re.sub(r"^Eth(?=\d)", "Ethernet", port) if isinstance(port, str) else port
-
-
-def _rate_gbps(speed: object) -> float | None:
-    match = _SPEED.fullmatch(speed) if isinstance(speed, str) else None
-    rate = float(match["number"]) * _GBPS[match["unit"]] if match is not None else 0.0
-    return rate or None

@@ -11,14 +11,13 @@ import re
 from collections.abc import Sequence
 
 from telemetry.decode.openconfig_leaves import Step, leaves
-from telemetry.neighbours.model import Collected, SwitchNeighbours
+from telemetry.neighbours.model import Collected, SwitchNeighbours, rate_gbps
 
 OWN = ("lldp", "state")
 NEIGHBOURS = ("lldp", "interfaces", "interface", "neighbors", "neighbor", "state")
 SPEEDS = ("interfaces", "interface", "ethernet", "state")
 
 _SPEED = re.compile(r"(?:[\w-]+:)?SPEED_(?P<number>\d{1,6})(?P<unit>[MG])B", re.ASCII)
-_GBPS = {"M": 1e-3, "G": 1.0}
 
 
 class OpenConfigNeighbours:
@@ -46,8 +45,8 @@ class OpenConfigNeighbours:
         found = Collected()
         found.own(self._own.get("system-name"), chassis=self._own.get("chassis-id"))
         for port, speeds in self._speeds.items():
-            rate = _rate_gbps(speeds.get("negotiated-port-speed")) or _rate_gbps(speeds.get("port-speed"))
-            found.port(port, rate_gbps=rate)
+            said = (rate_gbps(speeds.get(name), _SPEED) for name in ("negotiated-port-speed", "port-speed"))
+            found.port(port, rate_gbps=next(filter(None, said), None))
         for (port, _), row in self._neighbours.items():
             found.neighbour(
                 port,
@@ -62,9 +61,3 @@ class OpenConfigNeighbours:
                 "list have keys; they were left out"
             )
         return found.found()
-
-
-def _rate_gbps(speed: object) -> float | None:
-    match = _SPEED.fullmatch(speed) if isinstance(speed, str) else None
-    rate = float(match["number"]) * _GBPS[match["unit"]] if match is not None else 0.0
-    return rate or None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from telemetry.neighbours.model import Collected, SwitchNeighbours, shown, text
+from telemetry.neighbours.model import Collected, SwitchNeighbours, mapping, shown, text
 
 ENTRIES, CHASSIS, PORTS = "LLDP_ENTRY_TABLE", "LLDP_LOC_CHASSIS", "PORT"
 """Tables: the first two of APPL_DB, the last of CONFIG_DB."""
@@ -22,7 +22,7 @@ Rows = Mapping[str, object]
 def sonic_neighbours(entries: Rows, chassis: object, ports: Rows) -> SwitchNeighbours:
     """From the rows of the three tables, by port; never raises."""
     found = Collected()
-    own = chassis if isinstance(chassis, Mapping) else {}
+    own = mapping(chassis)
     found.own(own.get("lldp_loc_sys_name"), chassis=own.get("lldp_loc_chassis_id"))
     for port, row in sorted(ports.items()):
         if isinstance(row, Mapping):
