@@ -24,7 +24,8 @@ from twin.units import bytes_text, percent_text
 from twin.watermark import Setting
 
 CLOSE = 0.06  # relative; another seed of the replay moves a mean queue by 2 %
-EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN = 2_000.0, 0.05  # such a mean, or share of Kmin, says nothing of marking
+EMPTY_QUEUE_BYTES = 2_000.0  # a packet or two on average
+EMPTY_QUEUE_KMIN = 0.05  # such a share of Kmin says nothing of marking
 _SEED = 1
 _FIRST_STEP = 0.15
 MOST_RUNS = 7

@@ -21,7 +21,7 @@ from twin.paths.result import Goodput, Hashed, Moved, PathAdvice, PathFix, PathM
 from twin.prediction import Prediction, SolveStatus, averaged
 from twin.scenario import Scenario, affordable_s
 from twin.search.gain import MODEL_ERROR, Gain, gain_over, of_two_engines, persistent_bytes_share
-from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
+from twin.search.looks import CORES, HOP_S, LEAST_WINDOW_S
 from twin.search.problem import SearchSettings
 from twin.search.round import Progress, engine_seeds
 from twin.watermark import Setting
@@ -81,7 +81,7 @@ def advise(
     unpredicted = "the twin is not like this network, so that it does not say what would help"
     if worst and scenario is not None:
         left = _BUDGET_SHARE * CORES * settings.budget_s / (_RUNS * HOP_S)
-        length_s = min(max(affordable_s(scenario, left), LEAST_CALIBRATION_S), scenario.duration_s)
+        length_s = min(max(affordable_s(scenario, left), LEAST_WINDOW_S), scenario.duration_s)
         cut = scenario.until(length_s)
         with shipped([cut]) as [file]:
             runs = _Runs(state.topology, cut, file, running, settings, seed, workers, progress)
@@ -245,7 +245,7 @@ class _Runs:
         little, or it could not run.
         """
         length_s = min(self.cut.duration_s, affordable_s(self.cut, self._settings.second_packet_hops))
-        if length_s < min(self.cut.duration_s, LEAST_CALIBRATION_S):
+        if length_s < min(self.cut.duration_s, LEAST_WINDOW_S):
             return None
         pair = [_changes(()), _changes(moves)]
         now, after = self._outcomes(pair, elephants, engine, length_s, self._seeds[:1])

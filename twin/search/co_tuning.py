@@ -34,11 +34,10 @@ from twin.search.coordinates import (
     running,
 )
 from twin.search.gain import Gain, gain_over, joined_over_moments, of_two_engines, persistent_bytes_share
-from twin.search.looks import CORES, HOP_S, LEAST_CALIBRATION_S
+from twin.search.looks import CORES, HOP_S, LEAST_WINDOW_S
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import Between, ClassSenders, CoTuning, Sensitivity, SettingChange
 from twin.search.score import lead, surely_above
-from twin.search.second_engine import LEAST_WINDOW_S
 from twin.units import gain_text, setting_text
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers
@@ -131,7 +130,7 @@ def _affordable(moments: Shipped, settings: SearchSettings, n_runs: int) -> tupl
         hops = packet_hops(scenario, scenario.duration_s)
         if found and hops > left:
             break
-        length_s = min(max(affordable_s(scenario, left), LEAST_CALIBRATION_S), scenario.duration_s)
+        length_s = min(max(affordable_s(scenario, left), LEAST_WINDOW_S), scenario.duration_s)
         found.append(_Moment(scenario, file, length_s))
         left -= hops
     return tuple(found)

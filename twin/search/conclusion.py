@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.arrivals.calibrate import EMPTY_QUEUE_BYTES
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.explain import absent_notes, relative_changes, why
@@ -41,7 +42,6 @@ from twin.units import bytes_text, duration_text, gain_text, percent_text
 from twin.watermark import Watermark
 
 PINNED_QUEUE_RATIO = 1.25
-EMPTY_QUEUE_BYTES = 2_000.0  # a packet or two on average
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ SLICE_FLOWS = 200  # ... and flows: a 99th percentile of fewer says nothing
 HOP_S = 4e-9
 CORES = 2
 CALIBRATION_SHARE = 1 / 6  # of the budget, on one core: the incumbent's replays come one after the other
-LEAST_CALIBRATION_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
+LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
 LEAST_LONG = 2.0  # times as long as what all candidates are compared over
 OWN_SHARE = 0.95  # of the waiting at ports of their own, at least: below, slices misjudge (ADR 0015)
 SEARCH_SHARE, WHOLE_SHARE = 0.5, 0.25  # of the budget; the second engine and the recordings take the rest
@@ -149,7 +149,7 @@ def calibration_s(state: NetworkState, packet_bytes: float, budget_s: float) -> 
     sent = float(state.arrivals.sent_bytes.sum()) / state.duration_s
     crossed = sent + sum(queue.throughput_bytes_per_s for queue in state.queues)
     replays_s = MOST_RUNS * HOP_S * 2.0 * crossed / packet_bytes  # acknowledgements count too
-    return max(CALIBRATION_SHARE * budget_s / max(replays_s, 1e-9), LEAST_CALIBRATION_S)
+    return max(CALIBRATION_SHARE * budget_s / max(replays_s, 1e-9), LEAST_WINDOW_S)
 
 
 def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:

@@ -14,6 +14,7 @@ from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.disagreement import ahead, differ_text, disagreement, few, of_both
 from twin.search.explain import watermark_text
 from twin.search.gain import Gain
+from twin.search.looks import LEAST_WINDOW_S
 from twin.search.parts import FleetScores
 from twin.search.problem import SearchSettings
 from twin.search.recommendation import Compared, SecondOpinion
@@ -24,7 +25,6 @@ from twin.watermark import Watermark
 
 STAGE = "second opinion"
 AT_ONCE = 2  # candidates run together that came to the front; these runs are long
-LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
 
 
 @dataclass(frozen=True, slots=True)
