@@ -136,6 +136,16 @@ def next_due_s(state: RolloutState, now_s: float) -> float | None:
     return min((at_s for at_s in waiting if at_s > now_s), default=None)
 
 
+def not_undone(state: RolloutState, now_s: float) -> str | None:
+    """Why a member's undo has failed for longer than the patience; None where none has."""
+    if state.phase is not Phase.ROLLING_BACK:
+        return None
+    for one in state.members.values():
+        if one.failing_since_s is not None and now_s - one.failing_since_s >= state.plan.limits.patience_s:
+            return one.detail
+    return None
+
+
 def _acting(state: RolloutState) -> Iterable[str]:
     """The members that may have a step to do in this phase, in order."""
     if state.phase is Phase.ROLLING_BACK:

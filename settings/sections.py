@@ -114,7 +114,9 @@ KINDS: Mapping[str, Kind] = {
     ),
     "unreachable": Kind("seconds", "Check the switch's management address, its service and its credentials."),
     "rollout_stalled": Kind(
-        "yes", "Look at why it stands still (GET /v1/rollouts): mostly the journal's disk is full or away."
+        "yes",
+        "Look at why it stands still (GET /v1/rollouts): the journal's disk is full or away, or a switch or "
+        "host cannot be undone.",
     ),
     "storage": Kind(
         "yes",

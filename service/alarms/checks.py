@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rollout.machine import not_undone
 from service.alarms.groups import IncastSite, incast_sites
 from service.alarms.links import Fabric, LinkChecks
 from service.events import Clocks
@@ -390,7 +391,8 @@ class AlarmChecks:
             )
         self._unreachable = since_s
         for rollout in self.rollouts.newest(ROLLOUTS_CHECKED):
-            stalled = rollout.stalled if not rollout.state.phase.ended else None
+            ended = rollout.state.phase.ended
+            stalled = None if ended else rollout.stalled or not_undone(rollout.state, self.rollouts.now_s())
             yield Finding(
                 Subject("rollout_stalled", f"rollout {rollout.id}"),
                 float(stalled is not None),

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from rollout.state import RollbackAsked, Undone
 from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
 from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
@@ -23,6 +24,7 @@ from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef, QueueState
 from telemetry.window.window import WindowCounters
 from tests.unit.nics.sysfs import DEFAULTS
+from tests.unit.rollout.rollouts import T0, after, failed, soaking
 from tests.unit.service.nics.making import Hosts, nic, reading
 from twin.watermark import Watermark
 
@@ -81,6 +83,7 @@ class World:
         sources = _Sources(self)
         rollouts = SimpleNamespace(newest=lambda limit: self.rollouts[:limit])
         rollouts.active_on = lambda members: self.rolling
+        rollouts.now_s = lambda: self.now_s
         return AlarmChecks(
             window=cast(Any, window),
             ports=cast(Any, SimpleNamespace(recent=recent)),
@@ -284,6 +287,18 @@ async def test_a_rollout_that_stands_still_is_told_until_it_goes_on() -> None:
     checks = world.checks()
     assert await found(checks, "rollout_stalled") == {"rollout 7": 1}
     rollout.stalled = None
+    assert await found(checks, "rollout_stalled") == {"rollout 7": 0}
+
+
+async def test_an_undo_that_fails_for_longer_than_the_patience_is_told() -> None:
+    state = after(soaking(), RollbackAsked(at_s=T0, by="ada"), failed("a", "undo", T0))
+    rollout = SimpleNamespace(id="7", stalled=None, state=state)
+    world = World(rollouts=[rollout], now_s=T0 + state.plan.limits.patience_s - 1)
+    checks = world.checks()
+    assert await found(checks, "rollout_stalled") == {"rollout 7": 0}
+    world.now_s += 1
+    assert await found(checks, "rollout_stalled") == {"rollout 7": 1}
+    rollout.state = after(state, Undone(at_s=world.now_s, switch="a"))
     assert await found(checks, "rollout_stalled") == {"rollout 7": 0}
 
 
