@@ -119,8 +119,9 @@ def test_a_host_that_says_nothing(changed: Make) -> None:
 
 
 def test_a_command_that_does_not_end(changed: Make, sshd: Sshd) -> None:
+    assert sshd.process is not None
     adapter = changed(timeout_s=1.0)
-    sshd.shadow("readlink", "exec tail -f /dev/null")
+    sshd.shadow("readlink", f"exec tail --pid={sshd.process.pid} -f /dev/null")  # ends with the server
     with pytest.raises(UnreachableError, match=r"no answer to a (command|connection) within 1 s"):
         adapter.read()
 
