@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.topology import Topology, flow_hash, leaf_spine
+from telemetry.columns import fingerprint_of
+from telemetry.topology import Topology, leaf_spine
 from twin.packet.plan import FabricPlan
 from twin.scenario import Flows, Scenario, Waits
 from twin.senders.dcqcn import PAPER, VENDOR, DcqcnParams
@@ -88,7 +89,7 @@ def scenario_of(traffic: Traffic, topology: Topology, plan: FabricPlan, duration
     for number, (a, b) in enumerate(zip(src, dst, strict=True)):
         key = (a, b, number % _PATHS)
         if key not in known:
-            known[key] = topology.path(a, b, flow_hash(*key))
+            known[key] = topology.path(a, b, fingerprint_of(key))
         paths.append(known[key])
     flows = Flows(
         src=src,

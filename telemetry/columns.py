@@ -89,7 +89,7 @@ _U64 = np.uint64
 
 
 def fingerprint_of(parts: Iterable[object]) -> int:
-    """Fingerprint of a key (a flow's five-tuple, a hop's site) from its text."""
+    """Fingerprint of a key (a flow's five-tuple, a hop's site) from its text, the same in every process."""
     text = "\x1f".join([str(part) for part in parts])
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 

@@ -6,7 +6,6 @@ sending host's NIC first.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections import defaultdict
@@ -263,12 +262,6 @@ _NUMBERS = re.compile(r"([0-9]{1,18})")
 def natural(name: str) -> tuple[str | int, ...]:
     """Orders Ethernet2 before Ethernet10: texts and whole numbers take turns."""
     return tuple(int(part) if part.isdecimal() else part for part in _NUMBERS.split(name))
-
-
-def flow_hash(*parts: object) -> int:
-    """A 64-bit hash of the parts, stable across processes (unlike ``hash``)."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def topology_from_json(document: object, *, where: str = "topology") -> Topology:

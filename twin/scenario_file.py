@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from telemetry.columns import fingerprint_of
 from telemetry.errors import TopologyError
-from telemetry.topology import GBPS, Host, Topology, flow_hash, topology_from_json
+from telemetry.topology import GBPS, Host, Topology, topology_from_json
 from twin.errors import ScenarioError
 from twin.scenario import Flows, Scenario
 from twin.senders.artefact import sender_named
@@ -223,7 +224,7 @@ def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, wh
             rule = "a rate is above 0"
             raise ScenarioError(f"{at} start_rate_gbps", str(rate), rule, "give Gbit/s, or nothing")
         try:
-            path = topology.path(src, dst, flow_hash(src, dst, number))
+            path = topology.path(src, dst, fingerprint_of((src, dst, number)))
         except TopologyError as error:
             raise ScenarioError(f"{at}: {error.where}", error.received, error.rule, error.remedy) from error
         line_rate = topology.ports[path[0]].rate_bytes_per_s

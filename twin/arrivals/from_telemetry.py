@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.columns import fingerprint_of
 from telemetry.errors import TopologyError
 from telemetry.state import NetworkState, QueueRef
-from telemetry.topology import Topology, flow_hash
+from telemetry.topology import Topology
 from twin.arrivals.links import NO_LINKS, Links, linked
 from twin.errors import ScenarioError
 from twin.scenario import Flows, Scenario
@@ -221,6 +222,6 @@ class _Routes:
 
     def _as_routed(self, src: str, dst: str, seen: int) -> tuple[int, ...] | None:
         try:
-            return self._topology.path(src, dst, flow_hash(src, dst, seen))
+            return self._topology.path(src, dst, fingerprint_of((src, dst, seen)))
         except TopologyError:
             return None

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from telemetry.columns import fingerprint_of
 from telemetry.errors import TopologyError
-from telemetry.topology import flow_hash, topology_from_json
+from telemetry.topology import topology_from_json
 from tests.counterparts.pods import Pods
 
 DOCUMENT: dict[str, Any] = {
@@ -77,11 +78,11 @@ def test_a_topology_survives_its_own_format() -> None:
 
 def test_equal_cost_paths_are_shared_out_and_each_flow_keeps_its_own() -> None:
     topology = topology_from_json(DOCUMENT)
-    taken = [topology.path("10.0.0.1", "h2", flow_hash(n)) for n in range(200)]
+    taken = [topology.path("10.0.0.1", "h2", fingerprint_of((n,))) for n in range(200)]
     assert {len(path) for path in taken} == {4}
     spines = [topology.ports[path[1]].peer for path in taken]
     assert 60 < spines.count("s1") < 140
-    assert taken == [topology.path("h1", "10.0.0.2", flow_hash(n)) for n in range(200)]
+    assert taken == [topology.path("h1", "10.0.0.2", fingerprint_of((n,))) for n in range(200)]
 
 
 @pytest.mark.parametrize(
