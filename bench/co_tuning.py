@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 from rich.console import Console
@@ -63,7 +63,7 @@ class Problem:
     duration_s: float = 0.015
 
     def scenario(self, seed: int, clocks: str) -> Scenario:
-        """Its traffic with that seed; a flow waits for the last of those that it depends on."""
+        """Its traffic with that seed."""
         made = Bench(
             name=self.name,
             phases=(Phase(self.name, 0.0, self.traffic),),
@@ -80,9 +80,6 @@ class Problem:
             for number, (src, dst) in enumerate(ends)
         ]
         rates = {port.node: port.rate_bytes_per_s for port in plan.ports if port.port is None}
-        bounds = traffic.after_offset.tolist()
-        after = [max(traffic.after[first:end].tolist(), default=-1) for first, end in pairwise(bounds)]
-        waits = Waits.for_one(np.array(after), traffic.gap_s) if max(after) >= 0 else None
         return Scenario(
             name=self.name,
             ports=plan.ports,
@@ -94,7 +91,7 @@ class Problem:
                 start_rate_bytes_per_s=np.array([rates[names[src]] for src, _ in ends]),
                 path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
                 path_ports=np.concatenate([np.array(path) for path in paths]).astype(np.int32),
-                waits=waits,
+                waits=Waits.of(traffic.awaited, traffic.gap_s),
             ),
             monitored=plan.switch_ports,
             dcqcn=PRESETS[clocks],

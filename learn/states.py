@@ -77,11 +77,10 @@ def any_watermark(rng: np.random.Generator) -> Watermark:
 
 
 def scenario_of(traffic: Traffic, topology: Topology, plan: FabricPlan, duration_s: float) -> Scenario:
-    """The traffic between hosts ``h0`` …; of several messages a flow waits for, the one that ends last on an
-    idle fabric counts.
-    """
+    """The traffic between hosts ``h0`` …"""
     hosts = plan.hosts
-    row, start_s, after = _in_time(traffic, topology, duration_s)
+    row, start_s = _in_time(traffic, topology, duration_s)
+    waits = Waits.of(traffic.awaited, traffic.gap_s)
     src = tuple(hosts[one] for one in traffic.src[row])
     dst = tuple(hosts[one] for one in traffic.dst[row])
     known: dict[tuple[str, str, int], tuple[int, ...]] = {}
@@ -99,7 +98,7 @@ def scenario_of(traffic: Traffic, topology: Topology, plan: FabricPlan, duration
         start_rate_bytes_per_s=np.array([topology.ports[path[0]].rate_bytes_per_s for path in paths]),
         path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
         path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
-        waits=Waits.for_one(after, traffic.gap_s[row]) if np.any(after >= 0) else None,
+        waits=None if waits is None else waits.only(row),
     )
     return Scenario(
         name="drawn",
@@ -117,22 +116,17 @@ def scenario_of(traffic: Traffic, topology: Topology, plan: FabricPlan, duration
 
 def _in_time(
     traffic: Traffic, topology: Topology, duration_s: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """The rows that begin in time on an idle fabric, in order of start, when, and the rows they wait for."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The rows that begin in time on an idle fabric, in order of start, and when."""
     rate = min(topology.nic_bytes_per_s.values())
-    n = len(traffic)
-    start_s, end_s, after = traffic.start_s.copy(), np.empty(n), np.full(n, -1)
-    for one in range(n):
-        waits = traffic.after[traffic.after_offset[one] : traffic.after_offset[one + 1]]
-        if len(waits):
-            after[one] = waits[np.argmax(end_s[waits])]
-            start_s[one] = max(start_s[one], end_s[after[one]] + traffic.gap_s[one])
+    start_s, end_s = traffic.start_s.copy(), np.empty(len(traffic))
+    for one, awaited in enumerate(traffic.awaited):
+        if awaited:
+            start_s[one] = max(start_s[one], end_s[awaited].max() + traffic.gap_s[one])
         end_s[one] = start_s[one] + traffic.payload_bytes[one] * 1.05 / rate
     order = np.argsort(start_s, kind="stable")
     row = order[start_s[order] < duration_s]
-    place = np.full(n + 1, -1)  # the last one is for those that wait for none
-    place[row] = np.arange(len(row))
-    return row, start_s[row], place[after[row]]
+    return row, start_s[row]
 
 
 def _senders(rng: np.random.Generator) -> DcqcnParams:

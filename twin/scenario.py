@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, pairwise
@@ -38,12 +38,15 @@ class Waits:
     row: NDArray[np.int64]
 
     @classmethod
-    def for_one(cls, after: NDArray[np.int64], gap_s: NDArray[np.float64]) -> Waits:
-        """Each flow f waits for the one flow ``after[f]``, −1 for none."""
-        awaited, at = np.unique(after[after >= 0], return_inverse=True)
-        barrier = np.full(len(after), -1)
-        barrier[after >= 0] = at
-        return cls(barrier=barrier, gap_s=gap_s, offset=np.arange(len(awaited) + 1), row=awaited)
+    def of(cls, awaited: Iterable[Sequence[int]], gap_s: NDArray[np.float64]) -> Waits | None:
+        """Each flow f waits for the rows ``awaited[f]``; those that wait for the same share a barrier. None
+        where no flow waits.
+        """
+        known: dict[tuple[int, ...], int] = {}
+        barrier = [known.setdefault(tuple(rows), len(known)) if len(rows) else -1 for rows in awaited]
+        offset = np.cumsum([0, *map(len, known)])
+        row = np.array(list(chain.from_iterable(known)), np.int64)
+        return cls(barrier=np.array(barrier), gap_s=gap_s, offset=offset, row=row) if known else None
 
     @property
     def waiting(self) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,6 +76,11 @@ class Traffic:
             after=np.empty(0, dtype=np.int64),
             gap_s=np.zeros(count),
         )
+
+    @property
+    def awaited(self) -> list[list[int]]:
+        """The rows that each row waits for."""
+        return [self.after[begin:end].tolist() for begin, end in pairwise(self.after_offset.tolist())]
 
     def shifted(self, by_s: float) -> Traffic:
         """The same flows, every start ``by_s`` later (or earlier, but not before 0)."""

@@ -49,7 +49,7 @@ def star(
 def chained(scenario: Scenario, *, gap_s: float = 0.0) -> Scenario:
     """The same flows, each of which waits for the one before it."""
     count = len(scenario.flows)
-    waits = Waits.for_one(np.arange(-1, count - 1), np.full(count, gap_s))
+    waits = Waits.of([(), *((row,) for row in range(count - 1))], np.full(count, gap_s))
     return replace(scenario, flows=replace(scenario.flows, waits=waits))
 
 

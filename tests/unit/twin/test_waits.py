@@ -41,7 +41,7 @@ def test_what_has_not_started_by_the_end_is_not_counted(engine: Engine) -> None:
 @ENGINES
 def test_several_may_wait_for_the_same(engine: Engine) -> None:
     scenario = star([(0, 1), (2, 3), (4, 5)], duration_s=1e-3)
-    waits = Waits.for_one(np.array([-1, 0, 0]), np.zeros(3))
+    waits = Waits.of([(), (0,), (0,)], np.zeros(3))
     found = predicted(engine, replace(scenario, flows=replace(scenario.flows, waits=waits)))
     assert found.slowdown["all"].n == 3
     assert found.slowdown["all"].mean == pytest.approx(1.0, abs=1e-6)
@@ -110,7 +110,7 @@ def three_chains() -> Scenario:
     """Of larger and smaller transfers, to one receiver."""
     pairs, sizes = [(0, 3), (1, 3), (2, 3)] * 40, [3e6, 2.2e6, 1.7e6] * 40
     scenario = star(pairs, payload_bytes=sizes, duration_s=0.02)
-    waits = Waits.for_one(np.arange(-3, 117).clip(-1), np.full(120, 20e-6))
+    waits = Waits.of([(), (), (), *((row,) for row in range(117))], np.full(120, 20e-6))
     return replace(scenario, flows=replace(scenario.flows, waits=waits))
 
 

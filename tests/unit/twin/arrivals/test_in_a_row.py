@@ -93,7 +93,7 @@ class TestChains:
 
     def test_each_of_two_at_once(self) -> None:
         both = star([(0, 1)] * 8)
-        waits = Waits.for_one(np.array([-1, -1, *range(6)]), np.zeros(8))
+        waits = Waits.of([(), (), *((row,) for row in range(6))], np.zeros(8))
         start_s = np.repeat([0.0, 4e-3, 8e-3, 12e-3], 2)
         both = replace(both, flows=replace(both.flows, start_s=start_s, waits=waits))
         found = in_a_row([both, both])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import fields
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,6 @@ def waiting_traffic(
     )
 
 
-def waits_of(traffic: Traffic) -> list[list[int]]:
-    """The rows each row waits for."""
-    ends = traffic.after_offset.tolist()
-    return [traffic.after[begin:end].tolist() for begin, end in pairwise(ends)]
-
-
 def flows_of(traffic: Traffic) -> list[Row]:
     """Every flow as (src, dst, payload_bytes, start_s), in order."""
     columns = (traffic.src, traffic.dst, traffic.payload_bytes, traffic.start_s)
@@ -48,7 +41,7 @@ def waiting_flows(traffic: Traffic) -> list[tuple[Row, float, list[Row]]]:
     flows = flows_of(traffic)
     return [
         (flow, gap, sorted(flows[row] for row in waits))
-        for flow, gap, waits in zip(flows, traffic.gap_s.tolist(), waits_of(traffic), strict=True)
+        for flow, gap, waits in zip(flows, traffic.gap_s.tolist(), traffic.awaited, strict=True)
     ]
 
 
@@ -63,7 +56,7 @@ def deliver(traffic: Traffic, flow_s: float) -> tuple[list[float], list[float]]:
     starts: list[float] = []
     ends: list[float] = []
     for earliest, gap, waits in zip(
-        traffic.start_s.tolist(), traffic.gap_s.tolist(), waits_of(traffic), strict=True
+        traffic.start_s.tolist(), traffic.gap_s.tolist(), traffic.awaited, strict=True
     ):
         ready = max((ends[row] for row in waits), default=-gap) + gap
         starts.append(max(earliest, ready))

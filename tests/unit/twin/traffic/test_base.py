@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.twin.traffic.making import Row, flows_of, waiting_flows, waiting_traffic, waits_of
+from tests.unit.twin.traffic.making import Row, flows_of, waiting_flows, waiting_traffic
 from twin.errors import ParameterError
 from twin.traffic.base import Traffic
 
@@ -80,7 +80,7 @@ def test_what_no_fabric_could_carry_is_refused_in_a_sentence(changes: dict[str, 
 def test_independent_flows_come_in_order_of_start_and_ties_as_given() -> None:
     traffic = Traffic.independent([3, 1, 2, 0], [0, 0, 0, 1], [30, 10, 20, math.inf], [2, 1, 2, 0.5])
     assert flows_of(traffic) == [(0, 1, math.inf, 0.5), (1, 0, 10, 1), (3, 0, 30, 2), (2, 0, 20, 2)]
-    assert waits_of(traffic) == [[], [], [], []]
+    assert traffic.awaited == [[], [], [], []]
     assert not traffic.gap_s.any()
 
 
@@ -103,11 +103,11 @@ def test_merged_parts_interleave_and_still_wait_for_the_same_flows() -> None:
     early, late = Traffic.independent([4], [5], 1, 0.0), Traffic.independent([6, 6], [7, 7], 2, [0.5, 2.0])
     merged = Traffic.merged(waiting, early, late)
     assert merged.src.tolist() == [0, 1, 4, 6, 2, 6]
-    assert waits_of(merged) == [[], [0], [], [], [1, 0], []]
+    assert merged.awaited == [[], [0], [], [], [1, 0], []]
     assert merged.gap_s.tolist() == [0, 0, 0, 0, 1e-3, 0]
     again = Traffic.merged(early, waiting)  # where starts are equal, the earlier part comes first
     assert again.src.tolist() == [4, 0, 1, 2]
-    assert waits_of(again) == [[], [], [1], [2, 1]]
+    assert again.awaited == [[], [], [1], [2, 1]]
 
 
 def test_shifting_moves_starts_and_nothing_else() -> None:

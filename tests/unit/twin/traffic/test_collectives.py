@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.twin.traffic.making import deliver, flows_of, waits_of
+from tests.unit.twin.traffic.making import deliver, flows_of
 from twin.errors import ParameterError
 from twin.traffic.base import Hosts, Traffic
 from twin.traffic.patterns import AllToAll, RingAllReduce
@@ -98,7 +98,7 @@ def test_a_rank_begins_the_next_iteration_when_all_of_this_one_is_there(schedule
     ranks = 4
     pattern = AllToAll(each_bytes=1000, schedule=schedule, compute_s=1e-3, iterations=2)
     traffic = pattern.traffic(Hosts(count=ranks), duration_s=0.0, seed=1)
-    waits = waits_of(traffic)
+    waits = traffic.awaited
     before: list[set[int]] = []
     for row in range(len(traffic)):
         before.append(set(waits[row]).union(*(before[one] for one in waits[row])))

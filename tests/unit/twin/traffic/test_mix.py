@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.twin.traffic.making import waits_of, wire_bytes
+from tests.unit.twin.traffic.making import wire_bytes
 from twin.errors import ParameterError
 from twin.traffic.base import Hosts
 from twin.traffic.patterns import ElephantsAndMice
@@ -19,7 +19,7 @@ HOSTS = Hosts(count=16)
 def test_as_many_elephants_at_a_time_as_asked_each_followed_by_one_of_its_pair() -> None:
     pattern = ElephantsAndMice(elephants=4, elephant_bytes=2_000_000, per_receiver=2)
     traffic = pattern.traffic(HOSTS, duration_s=0.02, seed=1)
-    waits = waits_of(traffic)
+    waits = traffic.awaited
     rows = np.flatnonzero(traffic.payload_bytes == 2_000_000)
     assert sum(not waits[row] for row in rows) == 4
     for row in rows:
