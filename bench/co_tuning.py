@@ -16,20 +16,19 @@ from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from itertools import product
 
-import numpy as np
 from rich.console import Console
 
 from bench.__main__ import one_of, parser_of
 from bench.accuracy import markdown
 from bench.figure import Figure
+from bench.replay import flows_of
 from bench.rivals.scenarios import Scenario as Bench
 from lab.demo.plan import Phase
 from lab.setup import LeafSpine
 from telemetry.topology import GBPS
 from twin.engine import engine
-from twin.packet.routes import Routes, flow_key
 from twin.prediction import Prediction
-from twin.scenario import Flows, Scenario, Waits
+from twin.scenario import Scenario
 from twin.search.co_tuning import change_of, co_tune
 from twin.search.coordinates import SENDERS, Settings, What
 from twin.search.gain import POLICIES, Gain, gain_over, joined_over_moments, persistent_bytes_share
@@ -73,26 +72,10 @@ class Problem:
             dcqcn=clocks,
         )
         plan, traffic = made.plan, made.traffic(seed)
-        routes, names = Routes(plan), plan.hosts
-        ends = list(zip(traffic.src.tolist(), traffic.dst.tolist(), strict=True))
-        paths = [
-            routes.path(names[src], names[dst], flow_key(seed, src, dst, number)) or ()
-            for number, (src, dst) in enumerate(ends)
-        ]
-        rates = {port.node: port.rate_bytes_per_s for port in plan.ports if port.port is None}
         return Scenario(
             name=self.name,
             ports=plan.ports,
-            flows=Flows(
-                src=tuple(names[src] for src, _ in ends),
-                dst=tuple(names[dst] for _, dst in ends),
-                payload_bytes=traffic.payload_bytes,
-                start_s=traffic.start_s,
-                start_rate_bytes_per_s=np.array([rates[names[src]] for src, _ in ends]),
-                path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
-                path_ports=np.concatenate([np.array(path) for path in paths]).astype(np.int32),
-                waits=Waits.of(traffic.awaited, traffic.gap_s),
-            ),
+            flows=flows_of(traffic, plan, seed),
             monitored=plan.switch_ports,
             dcqcn=PRESETS[clocks],
             duration_s=self.duration_s,

@@ -27,7 +27,7 @@ from twin.engine import engine
 from twin.packet.plan import FabricPlan
 from twin.packet.routes import Routes, flow_key
 from twin.replay.model import STEP_S, ReplayEngine
-from twin.scenario import Flows, Scenario
+from twin.scenario import Flows, Scenario, Waits
 from twin.scenario_file import load_scenario
 from twin.search.candidates import Origin, SpaceFillingSampler, fill, generator
 from twin.search.gain import (
@@ -39,7 +39,7 @@ from twin.search.gain import (
 )
 from twin.search.slices import deal, slices
 from twin.senders.dcqcn import PAPER, PRESETS
-from twin.traffic.base import Hosts
+from twin.traffic.base import Hosts, Traffic
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark, WatermarkBounds
 
@@ -123,32 +123,38 @@ def fabric_under(
     topology = leaf_spine(leaves, spines, hosts, rate_gbps=100.0, uplink_gbps=uplink_gbps, delay_us=1.0)
     dcqcn = PRESETS[clocks]
     plan = FabricPlan(ports=topology.ports, dcqcn=dcqcn)
-    names = plan.hosts
-    nic = 100 * GBPS
     pattern = read_traffic(f"websearch:{load}", where="bench")
-    senders = Hosts(count=len(names), nic_bytes_per_s=nic)
+    senders = Hosts(count=len(plan.hosts), nic_bytes_per_s=100 * GBPS)
     offered = pattern.traffic(senders, duration_s=duration_s, seed=seed).between(0.0, duration_s)
-    routes = Routes(plan)
-    paths = [
-        routes.path(names[src], names[dst], flow_key(1, src, dst, number)) or ()
-        for number, (src, dst) in enumerate(zip(offered.src.tolist(), offered.dst.tolist(), strict=True))
-    ]
     return Scenario(
-        name=f"{len(names)} hosts",
+        name=f"{len(plan.hosts)} hosts",
         ports=topology.ports,
-        flows=Flows(
-            src=tuple(names[host] for host in offered.src.tolist()),
-            dst=tuple(names[host] for host in offered.dst.tolist()),
-            payload_bytes=offered.payload_bytes,
-            start_s=offered.start_s,
-            start_rate_bytes_per_s=np.full(len(paths), nic),
-            path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
-            path_ports=np.concatenate([np.array(path) for path in paths]).astype(np.int32),
-        ),
+        flows=flows_of(offered, plan, seed=1),
         monitored=tuple(index for index, port in enumerate(topology.ports) if port.port is not None),
         dcqcn=dcqcn,
         duration_s=duration_s,
         window_s=(0.0, duration_s),
+    )
+
+
+def flows_of(traffic: Traffic, plan: FabricPlan, seed: int) -> Flows:
+    """The traffic on the paths that the packet engine would choose, each flow at its NIC's rate at first."""
+    routes, names = Routes(plan), plan.hosts
+    ends = list(zip(traffic.src.tolist(), traffic.dst.tolist(), strict=True))
+    paths = [
+        routes.path(names[src], names[dst], flow_key(seed, src, dst, number)) or ()
+        for number, (src, dst) in enumerate(ends)
+    ]
+    rates = {port.node: port.rate_bytes_per_s for port in plan.ports if port.port is None}
+    return Flows(
+        src=tuple(names[src] for src, _ in ends),
+        dst=tuple(names[dst] for _, dst in ends),
+        payload_bytes=traffic.payload_bytes,
+        start_s=traffic.start_s,
+        start_rate_bytes_per_s=np.array([rates[names[src]] for src, _ in ends]),
+        path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
+        path_ports=np.concatenate([np.array(path) for path in paths]).astype(np.int32),
+        waits=Waits.of(traffic.awaited, traffic.gap_s),
     )
 
 
