@@ -12,6 +12,8 @@ from switches.base import StagedChange
 from switches.by_role import part_id
 from twin.watermark import Watermark
 
+MOST_UNDONE = 4  # rollouts of one switch, one after the other, whose undos give back roles
+
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The journal's summary of rollouts whose own entries were removed."""
@@ -20,7 +22,7 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     last_set_s: float | None
     by_role: dict[str, dict[str, RoleTarget]] = {}
     half: list[str] = []
-    before: dict[str, tuple[str, dict[str, RoleTarget]]] = {}
+    roles_before: dict[str, dict[str, dict[str, RoleTarget]]] = {}
 
 
 class SetWatermarks:
@@ -35,7 +37,7 @@ class SetWatermarks:
         self._set_to: dict[str, Watermark] = {}
         self._roles: dict[str, dict[str, RoleTarget]] = {}
         self._half: set[str] = set()  # of those set by role: what they should run is not known
-        self._before: dict[str, tuple[str, dict[str, RoleTarget]]] = {}  # a rollout, and the roles before it
+        self._before: dict[str, dict[str, dict[str, RoleTarget]]] = {}  # the roles before each rollout
         self.last_set_s: float | None = None
 
     def get(self, switch: str) -> Watermark | None:
@@ -70,7 +72,10 @@ class SetWatermarks:
         roles = state.plan.by_role.get(name)
         if isinstance(event, Applying):
             if before := self.by_role(name):  # a retry finds it half set
-                self._before[name] = state.plan.id, dict(before)
+                kept = self._before.setdefault(name, {})
+                kept[state.plan.id] = dict(before)
+                if len(kept) > MOST_UNDONE:
+                    del kept[next(iter(kept))]
             if roles is None:
                 self._roles.pop(name, None)
             else:
@@ -87,8 +92,8 @@ class SetWatermarks:
                 }
                 self._half.discard(name)
         elif one.progress is Progress.RESTORED:
-            rollout, were = self._before.get(name, ("", {}))
-            if rollout == state.plan.id:
+            were = self._before.get(name, {}).get(state.plan.id)
+            if were is not None:
                 self.put(name, None)
                 self._roles[name] = were
                 self._half.discard(name)
@@ -107,7 +112,7 @@ class SetWatermarks:
                 last_set_s=self.last_set_s,
                 by_role=self._roles,
                 half=sorted(self._half & self._roles.keys()),
-                before=self._before,
+                roles_before=self._before,
             )
         )
 
@@ -116,7 +121,7 @@ class SetWatermarks:
         snapshot = msgspec.json.decode(document, type=_Snapshot)
         self._set_to = dict(snapshot.set_to)
         self._roles, self._half = dict(snapshot.by_role), set(snapshot.half)
-        self._before = dict(snapshot.before)
+        self._before = dict(snapshot.roles_before)
         self._was_set_at(snapshot.last_set_s)
 
     def _was_set_at(self, at_s: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -143,6 +144,20 @@ def test_after_an_undo_a_switch_should_run_the_roles_it_was_set_by_before(
         assert (one.get("leaf1"), one.by_role("leaf1")) == (None, EARLIER)
         last = followed(until=Undone, by_role=False, rollout="r3", found=one, ran=RAN)
         assert last.by_role("leaf1") == EARLIER
+
+
+def test_undos_of_two_rollouts_in_a_row_give_back_the_roles_before_both() -> None:
+    events = itertools.count()
+
+    def another(found: SetWatermarks) -> SetWatermarks:
+        if next(events) < 6:  # not set yet
+            return found
+        return again(
+            followed(until=Undone, rollout="r3", found=found, ran={"a": HOST, "b": HOST, "c": ROUNDED})
+        )
+
+    found = followed(until=Undone, rollout="r2", found=before(), ran=RAN, between=another)
+    assert (found.get("leaf1"), found.by_role("leaf1")) == (None, EARLIER)
 
 
 def test_after_an_undo_nothing_is_expected_of_roles_that_were_half_set_or_given_up_before() -> None:
