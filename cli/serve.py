@@ -146,7 +146,6 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     prepare()
     app = create_app(settings)
-    app.openapi()  # cached here; else the first call with a query would block the event loop
     _run(_Server(app, settings, tls), app)
 
 

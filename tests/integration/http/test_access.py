@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import AsyncIterator
 from hashlib import sha256
+from typing import Any
 
 import httpx
 import pytest
+from fastapi.openapi.utils import get_openapi
 
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running
 
@@ -299,6 +302,23 @@ async def test_paths_and_methods_nobody_serves_are_problems() -> None:
         assert "GET" in wrong.json()["rule"]
         for answer in (lost, wrong):
             assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_openapi_document_is_made_when_asked_for_and_not_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made_in: list[int] = []
+
+    def noted(**said: Any) -> dict[str, Any]:
+        made_in.append(threading.get_ident())
+        return get_openapi(**said)
+
+    monkeypatch.setattr("api.app.get_openapi", noted)
+    async with running() as here:
+        assert made_in == []
+        assert (await here.client.get("/openapi.json")).status_code == 200
+    assert len(made_in) == 1
+    assert threading.get_ident() not in made_in
 
 
 async def test_an_unknown_query_parameter_is_told_those_that_are_documented() -> None:
