@@ -127,6 +127,7 @@ class SshSession:
         late.start()
         try:
             connection.append(socket.create_connection((host.address, host.port), host.timeout_s))
+            connection[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets, each awaited
             client.connect(
                 host.address,
                 port=host.port,

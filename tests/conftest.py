@@ -12,7 +12,8 @@ import gc
 import logging
 import os
 import re
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,22 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.upper().startswith("ECNTWIN_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Whether connections that this test has opened send small packets without waiting for an answer to those
+    before, which may take 40 ms to come.
+    """
+    made: list[socket.socket] = []
+    connect = socket.create_connection
+
+    def connected(*args: Any, **more: Any) -> socket.socket:
+        made.append(connect(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(socket, "create_connection", connected)
+    return lambda: bool(made) and all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in made)
 
 
 @pytest.fixture

@@ -116,6 +116,7 @@ class NetconfSession:
         try:
             port = device.port if device.port is not None else _SSH_PORT
             connection.append(socket.create_connection((device.address, port), device.timeout_s))
+            connection[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets, each awaited
             session.connect(
                 host=device.address,
                 port=port,

@@ -76,6 +76,7 @@ class SshServer:
             self._waiting.pop().close()
 
     def _answer(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as sshd: no small packet waits
         transport = paramiko.Transport(connection)
         transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = _PATIENCE_S
         transport.add_server_key(self.host_key)

@@ -50,6 +50,11 @@ def test_a_missing_secret_is_named(changed: Make) -> None:
         adapter.read()
 
 
+def test_what_is_asked_is_sent_at_once(changed: Make, at_once: Callable[[], bool]) -> None:
+    assert changed().read().nics
+    assert at_once()
+
+
 def test_a_key_that_the_host_does_not_know(changed: Make, other_key: Path) -> None:
     with pytest.raises(AccessError, match="a refusal to log in; the credentials are the host's"):
         changed(key_file=other_key).read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,11 @@ def session(port: int, options: NetconfOptions, **device: Any) -> NetconfSession
     return NetconfSession(Device(**given | device), options)
 
 
-def test_a_host_whose_key_is_known_is_spoken_with(server: OpenConfigNetconf, known_hosts: str) -> None:
+def test_a_host_whose_key_is_known_is_spoken_with(
+    server: OpenConfigNetconf, known_hosts: str, at_once: Callable[[], bool]
+) -> None:
     with session(server.ssh.port, NetconfOptions(known_hosts=known_hosts)) as opened:
+        assert at_once()
         assert opened.alive
         assert opened.offers("confirmed-commit:1.1")
         assert not opened.offers("confirmed-commit:1.0")
