@@ -57,6 +57,11 @@ def go(page: Page, view: str) -> None:
     expect(page.get_by_role("heading", name=view, level=1)).to_be_attached()
 
 
+def look_again(page: Page) -> None:
+    """As who comes back to the tab does: all is asked for anew, now and not within ten seconds."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
 def decide(page: Page, button: str) -> None:
     """Approves or rejects on Act, and says yes when asked."""
     page.get_by_role("button", name=button).click(timeout=PATIENCE_MS)

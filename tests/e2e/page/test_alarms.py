@@ -12,7 +12,15 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, Scheme, complaints_of, new_page, post_reports
+from tests.e2e.page.browsing import (
+    PATIENCE_MS,
+    SETTINGS,
+    Scheme,
+    complaints_of,
+    look_again,
+    new_page,
+    post_reports,
+)
 from tests.e2e.process import PATIENCE_S, serving
 
 pytestmark = pytest.mark.e2e
@@ -109,6 +117,7 @@ def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> 
     expect(row).to_contain_text("Find who sends the pauses")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
+    look_again(page)
     ports = page.locator("#ports tbody")
     expect(ports.get_by_role("row", name=f"{seen.leaf} Ethernet0")).to_contain_text(
         "50 %", timeout=PATIENCE_MS

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.page.browsing import decide, go
+from tests.e2e.page.browsing import decide, go, look_again
 from tests.e2e.page.over_lab import ELSEWHERE, WINDOW_S, OverLab, over_lab
 from tests.e2e.page.test_validity import BUTTONS
-from tests.e2e.test_lab import DEFAULT
+from tests.e2e.test_lab import DEFAULT, eventually
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
 
 pytestmark = pytest.mark.e2e
@@ -97,11 +97,15 @@ def test_switches_that_do_not_answer_are_waited_for(act: Page, fabric: OverLab) 
     expect_over(dialog, "cannot be read")
     expect(act.locator(".blocked")).to_contain_text("leaf1, leaf2, spine1 cannot be read")
     expect(act.locator("#decision")).to_have_text("cannot be approved now")
+    eventually(lambda: not any(one["reachable"] for one in fabric.service.get("/v1/switches").json()))
+    look_again(act)
     expect(act.locator("#switches-note")).to_contain_text("3 not reachable")
     approve, reject = (act.get_by_role("button", name=button) for button in BUTTONS[:2])
     expect(approve).to_be_disabled()
     expect(reject).to_be_enabled()
 
     fabric.start_lab()
+    eventually(lambda: fabric.service.get("/v1/recommendations/current").json()["blocked"] == [])
+    look_again(act)
     expect(act.locator(".blocked")).to_have_count(0)
     expect(approve).to_be_enabled()

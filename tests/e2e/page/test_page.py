@@ -17,6 +17,7 @@ from tests.e2e.page.browsing import (
     complaints_of,
     decide,
     go,
+    look_again,
     new_page,
     post_reports,
 )
@@ -128,5 +129,6 @@ def test_old_figures_are_told_as_old(browser: Browser, measured: Served) -> None
     old = page.get_by_role("alert")
     expect(old).to_contain_text(re.compile("Not up to date since .*: The answer cannot be read"))
     page.unroute_all()
+    look_again(page)
     expect(old).to_have_count(0)
     page.close()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, decide, expect_phase, go, new_page
+from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, decide, expect_phase, go, look_again, new_page
 from tests.e2e.page.over_lab import ELSEWHERE, SOAKING, WINDOW_S, OverLab, over_lab
-from tests.e2e.test_lab import DEFAULT
+from tests.e2e.test_lab import DEFAULT, eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -114,9 +114,13 @@ def test_a_switch_set_by_somebody_else_shows_as_drifted_until_adopted(here: Over
     here.advance(2 * WINDOW_S)
     expect_phase(page, "done")
     here.set_by_hand(ELSEWHERE)
+    eventually(lambda: here.service.get("/v1/switches/leaf1").json()["drifted"])
+    look_again(page)
     card = page.locator("#switches")
     expect(card).to_contain_text("1 drifted", timeout=PATIENCE_MS)
     page.get_by_role("button", name="Adopt what leaf1 runs").click()
+    eventually(lambda: not here.service.get("/v1/switches/leaf1").json()["drifted"])
+    look_again(page)
     expect(card.get_by_role("row", name="leaf1")).not_to_contain_text("drifted", timeout=PATIENCE_MS)
     expect(card.get_by_role("row", name="leaf1")).to_contain_text("100 KB / 700 KB / 10 %")
     assert here.runs() == ELSEWHERE
