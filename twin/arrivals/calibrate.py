@@ -216,7 +216,7 @@ def _hidden(model: Modelled) -> tuple[str, ...]:
     if not model.unseen:
         return ()
     return (
-        f"More than half of the messages below {bytes_text(model.hidden_below_bytes)} left no sample; "
-        f"{percent_text(model.unseen_share)} of the bytes replayed are of {model.unseen} messages that no "
-        "report shows, with sizes and starts as those seen make likely.",
+        f"At this sampling rate most messages below {bytes_text(model.hidden_below_bytes)} are not seen: "
+        f"{model.unseen} of them, {percent_text(model.unseen_share)} of the bytes replayed, are estimated "
+        "from those seen.",
     )

@@ -124,7 +124,7 @@ def _effects(incumbent: Prediction, winner: Prediction, policy: Policy) -> list[
     ]
     if "lasting_rate" in relative:
         change = relative["lasting_rate"]
-        found.append((-policy.bulk * _log(change), f"never-ending flows {change_text(change)}"))
+        found.append((-policy.bulk * _log(change), f"throughput of never-ending flows {change_text(change)}"))
     elif "elephant_slowdown" not in relative:
         change = relative.get("goodput", 0.0)
         found.append((-policy.bulk * _log(change), f"goodput {change_text(change)}"))

@@ -136,7 +136,7 @@ def long_moments(
         )
     ran = duration_text(sum(one.duration_s / one.repeated for one in found))
     again = f" {found[0].repeated:.2g} times over" if found[0].repeated > 1.0 else ""
-    return tuple(found), (f"The leaders ran on {ran} of traffic{again}, which decided.",)
+    return tuple(found), (f"The best candidates were compared over {ran} of traffic{again}.",)
 
 
 def calibration_s(state: NetworkState, packet_bytes: float, budget_s: float) -> float:

@@ -80,7 +80,7 @@ class TestLongMoments:
         mean = np.average([each[won] for each in alone], weights=weights)
         assert scores(answer)[won] == pytest.approx(mean, rel=1e-9, abs=1e-12)
         assert answer.changes
-        assert "The leaders ran on 400 ms of traffic, which decided." in answer.notes
+        assert "The best candidates were compared over 400 ms of traffic." in answer.notes
 
     def test_what_is_shown_of_the_winner_is_of_them(self) -> None:
         answer = self.ask(margin=0.0)
