@@ -108,6 +108,8 @@ async def test_hosts_are_listed_page_by_page(fabric: Fabric) -> None:
         names = await run.get("/v1/nics?limit=1&after=gpu1&fields=hosts.name,senders.source")
         assert names == {"senders": {"source": "nics"}, "hosts": [{"name": "gpu2"}]}
         problem = (await run.client.get("/v1/nics?after=gpu9")).json()
+        documented = (await run.get("/openapi.json"))["paths"]["/v1/nics"]["get"]["responses"]
+        assert str(problem["status"]) in documented
         assert (problem["status"], problem["rule"]) == (404, "not in push.inventory")
 
 
