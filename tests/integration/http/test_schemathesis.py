@@ -143,6 +143,8 @@ def test_with_tokens_every_answer_is_one_that_is_documented(case: Case, guarded:
     case.call_and_validate(guarded, headers=BEARER, excluded_checks=not_checked(case), timeout=120)
 
 
+# What answers is what answers with tokens too; that none is asked for without, most tests here rely on.
+@pytest.mark.slow
 @schema(tokens=False).parametrize()
 @TRIED
 def test_without_tokens_every_answer_is_one_that_is_documented(case: Case, unguarded: str) -> None:
