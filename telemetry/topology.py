@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -24,6 +25,13 @@ from telemetry.errors import TopologyError
 from telemetry.roles import kind_of, tiers_of
 
 GBPS = 125_000_000.0  # bytes per second in one Gbit/s
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "hosts": ("name", "ip"),
+    "switches": ("name",),
+    "links": ("a", "a_port", "b", "b_port", "rate_gbps", "delay_us"),
+}
+_LEAST_GBPS, _MOST_GBPS = 0.01, 6_400  # the slowest Ethernet, and four times the fastest
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +247,7 @@ class Topology:
 
     def to_json(self) -> dict[str, Any]:
         """The declared format: ``hosts``, ``switches``, ``links``."""
-        keys = ("a", "a_port", "b", "b_port", "rate_gbps", "delay_us")
+        keys = _KEYS["links"]
         return {
             "hosts": [{"name": host.name} | ({"ip": host.ip} if host.ip else {}) for host in self.hosts],
             "switches": [{"name": name} for name in self.switches],
@@ -266,11 +274,7 @@ def natural(name: str) -> tuple[str | int, ...]:
 
 def topology_from_json(document: object, *, where: str = "topology") -> Topology:
     """Reads the declared format; raises ``TopologyError`` naming the wrong entry."""
-    top = _mapping(document, where)
-    for key in top:
-        if key not in ("hosts", "switches", "links"):
-            rule = "keys are hosts, switches, links"
-            raise TopologyError(where, f"key {key!r}", rule, "remove or rename it")
+    top = _mapping(document, where, tuple(_KEYS))
     hosts = tuple(
         Host(str(_text(entry, "name", at)), _text(entry, "ip", at, optional=True))
         for at, entry in _entries(top, "hosts", where)
@@ -280,13 +284,16 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
         Link(
             str(_text(entry, "a", at)),
             str(_text(entry, "b", at)),
-            _number(entry, "rate_gbps", at),
+            _rate_gbps(entry, at),
             _number(entry, "delay_us", at),
             _text(entry, "a_port", at, optional=True),
             _text(entry, "b_port", at, optional=True),
         )
         for at, entry in _entries(top, "links", where)
     )
+    if not links:
+        rule = "a fabric has links: every report of another port is rejected"
+        raise TopologyError(f"{where} links", "an empty array", rule, "declare the links")
     return Topology(hosts, switches, links)
 
 
@@ -344,31 +351,45 @@ def _check_links(topology: Topology) -> None:
             raise TopologyError(at, f"delay_us {link.delay_us}", "a delay is 0 or more", "give it in µs")
 
 
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
+def _mapping(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         received = type(value).__name__
         raise TopologyError(where, received, "it must be a JSON object", "see the topology format")
+    for key in value:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "remove it"
+            raise TopologyError(where, f"key {key!r}", f"keys are {', '.join(known)}", remedy)
     return value
 
 
+def _value(entry: Mapping[str, Any], key: str, at: str) -> Any:
+    if key not in entry:
+        raise TopologyError(f"{at} {key}", None, "this key is missing", "add it")
+    return entry[key]
+
+
+def _shown(value: object) -> str:
+    return "null" if value is None else repr(value)
+
+
 def _entries(top: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Mapping[str, Any]]]:
-    values = top.get(key)
+    values = _value(top, key, where)
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        received = None if values is None else type(values).__name__
+        received = "null" if values is None else type(values).__name__
         raise TopologyError(f"{where} {key}", received, "it must be an array of objects", "give the array")
     return [
-        (f"{where} {key}[{number}]", _mapping(v, f"{where} {key}[{number}]"))
+        (f"{where} {key}[{number}]", _mapping(v, f"{where} {key}[{number}]", _KEYS[key]))
         for number, v in enumerate(values)
     ]
 
 
 def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False) -> str | None:
-    value = entry.get(key)
-    if value is None and optional:
+    if optional and entry.get(key) is None:
         return None
+    value = _value(entry, key, at)
     if not isinstance(value, str) or not value:
-        received = None if value is None else repr(value)
-        raise TopologyError(f"{at} {key}", received, "it must be a non-empty string", "give the name")
+        raise TopologyError(f"{at} {key}", _shown(value), "it must be a non-empty string", "give the name")
     if not value.isprintable():  # also lone surrogates, which JSON allows and UTF-8 cannot encode
         rule = "it has printable characters only"
         raise TopologyError(f"{at} {key}", ascii(value), rule, "change the name")
@@ -376,14 +397,21 @@ def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False
 
 
 def _number(entry: Mapping[str, Any], key: str, at: str) -> float:
-    value = entry.get(key)
+    value = _value(entry, key, at)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        received = None if value is None else repr(value)
-        raise TopologyError(f"{at} {key}", received, "it must be a number", "give the number")
+        raise TopologyError(f"{at} {key}", _shown(value), "it must be a number", "give the number")
     try:
         return float(value)
     except OverflowError:  # JSON allows integers of any length
         return math.inf
+
+
+def _rate_gbps(entry: Mapping[str, Any], at: str) -> float:
+    rate = _number(entry, "rate_gbps", at)
+    if not _LEAST_GBPS <= rate <= _MOST_GBPS:
+        rule = f"rates of links are {_LEAST_GBPS:g} to {_MOST_GBPS:,} Gbit/s".replace(",", " ")
+        raise TopologyError(at, f"rate_gbps {rate:g}", rule, "give it in Gbit/s, not in Mbit/s or bit/s")
+    return rate
 
 
 _MOST_HOSTS = 2**24 - 2  # 10.0.0.1 to 10.255.255.254

@@ -256,7 +256,7 @@ def test_json_is_one_document_with_the_differences(fabric: Fabric, command: Comm
     ("text", "says"),
     [
         ("{", "--declared: received declared.json: Expecting"),
-        ('{"hosts": []}', "declared.json switches: it must be an array of objects"),
+        ('{"hosts": []}', "declared.json switches: this key is missing"),
         ("[]", "declared.json: received list; it must be a JSON object"),
     ],
 )

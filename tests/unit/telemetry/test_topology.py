@@ -121,6 +121,16 @@ def test_hosts_do_not_forward() -> None:
         (("links", 0, "b_port"), None, r"links\[0\]: received no port on switch 'l1'"),
         (("links", 3, "a_port"), "8", r"links\[3\]: received port '8' of 'l1', already in links\[2\]"),
         (("links", 0, "rate_gbps"), 0, "rate_gbps 0"),
+        (("links", 0, "rate_gbps"), 100_000, r"links\[0\]: received rate_gbps 100000; .*not in Mbit/s"),
+        (("links", 0, "rate_gbps"), 0.001, "rate_gbps 0.001; rates of links are 0.01 to 6 400 Gbit/s"),
+        (("links", 0, "rate_gbps"), float("nan"), "rate_gbps nan"),
+        (("links", 0, "rate_gbps"), 10**400, "rate_gbps inf"),
+        (("links", 0, "rate_gbps"), None, "rate_gbps: received null; it must be a number"),
+        (("links", 0, "rate_mbps"), 100, r"links\[0\]: received key 'rate_mbps'; .*did you mean rate_gbps\?"),
+        (("links", 0, "lenght_m"), 3, r"key 'lenght_m'; keys are a, .*; remove it"),
+        (("hosts", 0, "address"), "10.0.0.1", r"hosts\[0\]: received key 'address'; keys are name, ip"),
+        (("switches", 0, "names"), "l1", r"switches\[0\]: .* did you mean name\?"),
+        (("links",), [], "links: received an empty array; a fabric has links"),
         (("links", 0, "rate_gbps"), "fast", "links\\[0\\] rate_gbps: received 'fast'"),
         (("links", 0, "delay_us"), -1, "delay_us -1"),
         (("links", 0, "b"), "h1", "both ends on 'h1'"),
@@ -131,7 +141,7 @@ def test_hosts_do_not_forward() -> None:
         (("hosts", 1, "ip"), "10.0.0.1", "address 10.0.0.1 on 'h2' and 'h1'"),
         (("hosts", 1, "ip"), "h1", "address h1 on 'h2' and 'h1'"),
         (("switches", 0, "name"), "h1", "switch 'h1' twice"),
-        (("switches",), None, "switches: it must be an array"),
+        (("switches",), None, "switches: received null; it must be an array"),
         (("links", 2), "l1-s1", "links\\[2\\]: received str"),
         (("ports",), [], "key 'ports'"),
     ],
@@ -146,6 +156,17 @@ def test_a_mistake_is_named_with_its_place(place: tuple[Any, ...], value: Any, s
         topology_from_json(document)
     assert caught.value.rule
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize("place", [("links",), ("links", 1, "rate_gbps"), ("hosts", 0, "name")])
+def test_a_missing_key_is_called_missing(place: tuple[Any, ...]) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    inner: Any = document
+    for step in place[:-1]:
+        inner = inner[step]
+    del inner[place[-1]]
+    with pytest.raises(TopologyError, match=f"{place[-1]}: this key is missing; add it"):
+        topology_from_json(document)
 
 
 def test_a_topology_is_an_object() -> None:
