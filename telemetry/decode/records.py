@@ -58,7 +58,7 @@ def explained(at: str, text: bytes, message: str, *, field: str, wording: Wordin
         received = f"a {wording.noun} of {len(text)} bytes"
     else:
         received = shown(_value_at(text, path))
-    rule = wording.rules.get(field, wording.whole)
+    rule = wording.rules.get(field, wording.whole) + (", and is missing" if missing else "")
     return ReportError(where, received, rule, f"correct the exporter; this {wording.noun} was left out")
 
 

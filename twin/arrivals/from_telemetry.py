@@ -162,7 +162,10 @@ def _congested(state: NetworkState) -> tuple[int, ...]:
     if state.queues and not any(queue.has_depth for queue in state.queues):
         received = f"{len(state.queues)} queues, none of them with a depth"
         rule = "a round needs the depth of a queue in bytes"
-        remedy = "give the switches a unit profile in the inventory (docs/telemetry/int-binary.md)"
+        remedy = (
+            "send queue_bytes of each hop (docs/telemetry/int-report.md), or give switches that report in "
+            "binary a unit profile in the inventory (docs/telemetry/int-binary.md)"
+        )
         raise ScenarioError("telemetry window", received, rule, remedy)
     deepest = max(depth.values(), default=0.0)
     if deepest <= 0.0:

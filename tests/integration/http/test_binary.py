@@ -221,6 +221,7 @@ async def test_where_no_depth_is_known_a_round_says_what_to_do(tmp_path: Path) -
             await post(here, datagram(sampled(number), sequence=number, node=3))
         answer = await here.post("/v1/tune", status=422)
         assert "unit profile" in answer["detail"]
+        assert "queue_bytes of each hop" in answer["detail"]
 
 
 async def test_the_settings_default_units_are_those_of_devices_the_inventory_lacks() -> None:

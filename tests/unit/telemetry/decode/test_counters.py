@@ -90,6 +90,7 @@ def test_whose_and_when_must_be_said(missing: str) -> None:
     lacking = {name: value for name, value in GOOD.items() if name != missing}
     (problem,) = decode_counters(json.dumps([lacking]).encode()).errors
     assert f"sample 0 {missing}: {missing} is a" in problem.detail
+    assert ", and is missing; correct the exporter" in problem.detail
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"42", b"hello", b"[", b"\x1f\x8bbroken"])
