@@ -181,8 +181,17 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
             return None
 
     async def declare(self, topology: Topology) -> None:
-        await self._run(self._window.set_topology, topology)
+        await self._run(self._declare, topology)
         self.declared = topology
+
+    def _declare(self, topology: Topology) -> None:
+        self._window.set_topology(topology)
+        self._note_span()
+
+    def _note_span(self) -> None:
+        span_ns = self._window.span_ns
+        self.held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
+        self.start_ns = None if span_ns is None else span_ns[0]
 
     def _snapshot(self) -> tuple[Snapshot, _Version]:
         return self._window.snapshot(), (self._window.counters.accepted, self._window.topology)
@@ -190,9 +199,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     def _add(self, part: ReportBatch) -> Added:
         before = self._window.counters
         added = self._window.add(part)
-        span_ns = self._window.span_ns
-        self.held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
-        self.start_ns = None if span_ns is None else span_ns[0]
+        self._note_span()
         after = self._window.counters
         reasons = Counter(
             late=after.too_old - before.too_old,

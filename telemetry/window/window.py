@@ -26,13 +26,15 @@ from telemetry.window.timeline import Timeline, Verdict
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """Result of one batch; ``accepted + rejected`` is its length, duplicates count as accepted.
+    """Result of one batch; ``accepted + rejected`` is its length, ``duplicates`` of which the window holds
+    another count as accepted.
 
     ``errors`` has an entry per rejected report, by its position in the body as sent.
     """
 
     accepted: int
     rejected: int
+    duplicates: int
     errors: tuple[ReportProblem, ...]
 
 
@@ -63,6 +65,8 @@ _TABLE_SIZE = 2  # flows in the table per flow that is needed, at most
 _FEW_FLOWS = 1_024
 _THIN_BACK = 0.25
 _SWEPT_SHARE = 0.25  # of the reports, that leave between two searches for unused paths
+_SPANS_S = ((365.25 * 86_400, "years"), (86_400, "days"), (3_600, "hours"), (60, "minutes"), (1.0, "s"))
+_SAME_UNIT = 0.01  # of the time since 1970: half a year
 _MOST_NS = np.iinfo(np.int32).max
 _LAST_NS = int(np.iinfo(np.int64).max)  # of any date, and of any span's end
 
@@ -76,9 +80,9 @@ class Window:
 
     def __init__(self, settings: WindowSettings | None = None, topology: Topology | None = None) -> None:
         self.settings = settings or WindowSettings()
-        self.set_topology(topology)
         self._counters = WindowCounters()
         self._start_anew()
+        self.set_topology(topology)
 
     def _start_anew(self) -> None:
         self._timeline = Timeline(self.settings)
@@ -119,13 +123,19 @@ class Window:
         return self._store.rows
 
     def set_topology(self, topology: Topology | None) -> None:
-        """Declares or withdraws the topology; stored reports stay."""
+        """Declares or withdraws the topology; stored reports stay if all would be accepted now, else none."""
         self._topology = topology
         self._all_placed: tuple[HopSite, ...] = ()
+        if topology is None or not self._store.rows:
+            return
+        self._sweep()
+        if misplaced(self._paths.paths().things, topology):
+            self._start_anew()
 
     def add(self, batch: ReportBatch) -> AddResult:
         """Adds a batch: rejects invalid reports, drops duplicates, keeps the rest."""
         rejections: dict[int, ReportError] = {}
+        duplicates = self._counters.duplicates
         rows = self._in_topology(batch, rejections)
         flow = self._flows.fingerprints(batch.flow_keys)
         site = self._paths.site_fingerprints(batch.sites)[batch.hop_site]
@@ -146,7 +156,7 @@ class Window:
         errors = tuple(
             ReportProblem(int(batch.index[row]), str(error)) for row, error in sorted(rejections.items())
         )
-        return AddResult(accepted, len(rejections), errors)
+        return AddResult(accepted, len(rejections), self._counters.duplicates - duplicates, errors)
 
     def state(self) -> NetworkState:
         """The network as the window shows it now. Raises ``WindowError`` while the window is empty."""
@@ -253,11 +263,13 @@ class Window:
         ):
             rejections[row] = ReportError(
                 f"report {batch.index[row]} ts_ns",
-                f"{ts_ns}{self._distance(ts_ns)}",
+                f"{ts_ns}, {self._distance(ts_ns)}",
                 "timestamps lie within reach of the window's other reports"
                 if far
                 else f"a report arrives within the window of {self.settings.length_ns / NS_PER_S:g} s",
-                "correct the sink's clock; if it is right, the window follows once enough reports agree"
+                "send ts_ns in nanoseconds since 1970"
+                if self._in_another_unit(ts_ns)
+                else "correct the sink's clock; if it is right, the window follows once enough reports agree"
                 if far
                 else "send reports sooner, or lengthen the window",
             )
@@ -267,11 +279,25 @@ class Window:
         )
 
     def _distance(self, ts_ns: int) -> str:
-        end = self._timeline.end
-        if end is None:
-            return ", away from most of its batch"
-        away_s = (ts_ns - self.settings.origin_ns - (end + 1) * self.settings.period_ns) / NS_PER_S
-        return f", {abs(away_s):.6g} s {'after' if away_s > 0 else 'before'} the window's end"
+        end_ns = self._end_ns
+        if end_ns is None:
+            return "away from most of its batch"
+        away_s = (ts_ns - end_ns) / NS_PER_S
+        size_s, unit = next(one for one in _SPANS_S if abs(away_s) >= 2 * one[0] or one[0] == 1.0)
+        digits = 6 if size_s == 1.0 else 3
+        return (
+            f"{abs(away_s) / size_s:.{digits}g} {unit} {'after' if away_s > 0 else 'before'} the window's end"
+        )
+
+    @property
+    def _end_ns(self) -> int | None:
+        end, settings = self._timeline.end, self.settings
+        return None if end is None else settings.origin_ns + (end + 1) * settings.period_ns
+
+    def _in_another_unit(self, ts_ns: int) -> bool:
+        """Whether it is a thousand, a million or a thousand million times less than the window's end."""
+        ratio = (self._end_ns or 0) / max(ts_ns, 1)
+        return any(abs(ratio / factor - 1) < _SAME_UNIT for factor in (1e3, 1e6, 1e9))
 
     def _paths_of(
         self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]

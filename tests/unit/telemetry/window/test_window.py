@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_copies_count_once(report: Make, batch: Batch) -> None:
     reports = steady(report, 30)
     window.add(batch(reports))
     result = window.add(batch(reports + reports[:5]))
-    assert result.accepted == 35
+    assert (result.accepted, result.duplicates) == (35, 35)
     assert window.counters.duplicates == 35
     assert window.state().n_reports == 30
 
@@ -386,6 +387,44 @@ def test_queues_no_longer_used_make_room_for_new_ones(report: Make, batch: Batch
         ]
         assert window.add(batch(reports)).rejected == 0
     assert [queue.ref.port for queue in window.state().queues] == ["E12", "E13", "E14", "E15", "E16", "E17"]
+
+
+@pytest.mark.parametrize(
+    ("ts_ns", "away", "remedy"),
+    [
+        (START_NS // 1_000, "55.9 years before", "send ts_ns in nanoseconds since 1970"),
+        (START_NS // 1_000_000, "56 years before", "send ts_ns in nanoseconds"),
+        (START_NS // 1_000_000_000, "56 years before", "send ts_ns in nanoseconds"),
+        (START_NS - 3_600 * S, "60 minutes before", "correct the sink's clock"),
+        (START_NS + 400 * 86_400 * S, "400 days after", "correct the sink's clock"),
+        (0, "56 years before", "correct the sink's clock"),
+    ],
+)
+def test_how_far_away_a_time_is_and_in_which_unit(
+    report: Make, batch: Batch, ts_ns: int, away: str, remedy: str
+) -> None:
+    window = Window()
+    window.add(batch(steady(report, 100)))
+    said = window.add(batch([report(ts_ns)])).errors[0].detail
+    assert f"{ts_ns}, {away} the window's end" in said
+    assert remedy in said
+
+
+def test_reports_of_another_fabric_go_when_one_is_declared(
+    report: Make, batch: Batch, two_hosts: Topology
+) -> None:
+    window = Window(topology=two_hosts)
+    window.add(batch(steady(report, 10)))
+    window.set_topology(replace(two_hosts, links=two_hosts.links))
+    assert window.state().n_reports == 10
+    switch = replace(
+        two_hosts, switches=("tor2",), links=tuple(replace(one, b="tor2") for one in two_hosts.links)
+    )
+    window.set_topology(switch)
+    assert (len(window), window.span_ns) == (0, None)
+    window.set_topology(two_hosts)
+    assert window.add(batch(steady(report, 3))).accepted == 3
+    assert window.state().n_reports == 3
 
 
 def test_topology_can_be_declared_and_withdrawn(report: Make, batch: Batch, two_hosts: Topology) -> None:
