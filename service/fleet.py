@@ -287,6 +287,7 @@ class Fleet:
         self._patience_s = patience_s
         self._binary = binary
         self._adapters: dict[str, SwitchAdapter] = {}
+        self._gone: set[str] = set()
         self._by_role: dict[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ByRoleAdapter] = {}
         self._readings = SwitchReadings(on_reading)
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-rollout")
@@ -294,14 +295,22 @@ class Fleet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every known switch, sorted."""
-        return tuple(sorted(self._adapters))
+        """Every known switch, sorted, but those that are gone."""
+        return tuple(sorted(self._adapters.keys() - self._gone))
 
     def saw(self, switches: Iterable[str]) -> None:
         """Makes adapters for new switches, ``MOST_SWITCHES`` in all: devices may invent names."""
         for name in switches:
+            self._gone.discard(name)
             if name not in self._adapters and len(self._adapters) < MOST_SWITCHES:
                 self._adapters[name] = self._made_by.make(name, self.configured(name))
+
+    def declared(self, switches: Iterable[str]) -> None:
+        """As ``saw``; all others are gone, but those of settings and inventory. They keep their adapters, by
+        which a rollout under way ends and one that ended can be undone.
+        """
+        self._gone = set(self._adapters)
+        self.saw([*self._incumbent.switches, *self._made_by.names, *switches])
 
     def configured(self, switch: str) -> Watermark:
         """The watermark a switch runs according to the settings."""

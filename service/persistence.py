@@ -160,7 +160,7 @@ class DeclaredTopology:
 
     async def _replace(self, topology: Topology) -> None:
         await self.pipeline.declare(topology)
-        self.fleet.saw(topology.switches)
+        self.fleet.declared(topology.switches)
 
 
 @dataclass(kw_only=True)

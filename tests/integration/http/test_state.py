@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -90,6 +91,17 @@ async def test_declared_and_discovered_stand_side_by_side(here: Running) -> None
     assert both["discovered"] == found["discovered"]
     assert (await here.client.get("/v1/state")).json()["topology"] == "declared"
     assert "leaf1" in [one["name"] for one in (await here.client.get("/v1/switches")).json()]
+
+
+async def test_a_fabric_of_others_takes_the_place_of_the_one_before(here: Running) -> None:
+    await here.client.put("/v1/topology", json=TOPOLOGY)
+    await here.post_reports(traffic(60))
+    assert (await here.client.get("/v1/state")).json()["queues"]
+    other = json.loads(json.dumps(TOPOLOGY).replace("leaf1", "tor1"))
+    await here.client.put("/v1/topology", json=other)
+    assert [one["name"] for one in (await here.client.get("/v1/switches")).json()] == ["tor1"]
+    assert (await here.client.get("/v1/state")).status_code == 409
+    assert here.service.window.held_s == 0.0
 
 
 def without_a_host(topology: dict[str, Any]) -> None:
