@@ -102,6 +102,8 @@ class IngestDocument(Document):
 
     accepted: int
     """Reports taken."""
+    duplicates: int
+    """Of those, INT reports that the window held already and takes once; ingest processes cannot tell: 0."""
     rejected: int
     """Reports left out."""
     errors: list[ReportErrorDocument]
@@ -117,6 +119,7 @@ class IngestDocument(Document):
         *,
         malformed: Sequence[ReportProblem],
         refused: Sequence[ReportProblem] = (),
+        duplicates: int = 0,
         listed: int,
     ) -> Self:
         """With the first ``listed`` problems by position; ``malformed`` are in that order."""
@@ -124,6 +127,7 @@ class IngestDocument(Document):
         first = islice(merge(malformed, sorted(refused, key=position), key=position), listed)
         return cls(
             accepted=accepted,
+            duplicates=duplicates,
             rejected=rejected,
             errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in first],
             error_count=len(malformed) + len(refused),

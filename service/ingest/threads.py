@@ -90,11 +90,14 @@ class IngestLimits:
 
 
 class Added(NamedTuple):
-    """How many reports of a part were accepted, which were refused, and how many for each reason."""
+    """How many reports of a part were accepted, which were refused, and how many for each reason;
+    ``duplicates`` of the accepted were held already.
+    """
 
     accepted: int
     refused: Sequence[ReportProblem]
     reasons: Counter[str]
+    duplicates: int = 0
 
 
 class TelemetryOwner(Generic[PartT]):
@@ -133,28 +136,30 @@ class TelemetryOwner(Generic[PartT]):
     async def _add_all(
         self, parts: Iterable[PartT], *, malformed: Sequence[ReportProblem], aside: int = 0
     ) -> IngestDocument:
-        accepted, reasons = 0, Counter(malformed=len(malformed))
+        accepted, duplicates, reasons = 0, 0, Counter(malformed=len(malformed))
         refused: list[ReportProblem] = []
         for part in parts:
             added = await self._run(self._add, part)
             accepted += added.accepted
+            duplicates += added.duplicates
             refused += added.refused
             reasons += added.reasons
-        self._count(accepted, reasons)
+        self._count(accepted, reasons, duplicates)
         return IngestDocument.of(
             accepted + aside,
             reasons.total(),
             malformed=malformed,
             refused=refused,
+            duplicates=duplicates,
             listed=self._limits.max_errors_listed,
         )
 
-    def _count(self, accepted: int, reasons: Counter[str]) -> None:
+    def _count(self, accepted: int, reasons: Counter[str], duplicates: int = 0) -> None:
         self._accepted_total.inc(accepted)
         for reason, number in reasons.items():
             if number:
                 self._rejected_total.labels(reason).inc(number)
-        if accepted:
+        if accepted > duplicates:
             self._last_accepted_s = self._clock_s()
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:

@@ -90,7 +90,13 @@ async def test_reports_of_every_shape_reach_the_service_as_if_posted_there() -> 
                 answer = await here.client.post(
                     "/v1/telemetry/int", content=content, headers={"Content-Type": kind}
                 )
-                assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+                assert answer.json() == {
+                    "accepted": 30,
+                    "duplicates": 0,
+                    "rejected": 0,
+                    "errors": [],
+                    "error_count": 0,
+                }
         async with running() as other:
             await other.post_reports(traffic(60))
             for path in ("/v1/flows", "/v1/state"):

@@ -64,6 +64,7 @@ async def test_the_published_vectors_are_taken_one_by_one(tmp_path: Path) -> Non
             reports = 2 if name == "H" else 1
             assert await post(here, payload) == {
                 "accepted": reports,
+                "duplicates": 0,
                 "rejected": 0,
                 "errors": [],
                 "error_count": 0,

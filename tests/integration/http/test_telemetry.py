@@ -35,16 +35,26 @@ ARRAY = json.dumps(traffic(30)).encode()
 )
 async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
     answer = await here.post("/v1/telemetry/int", status=202, content=body, headers=headers)
-    assert answer == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+    assert answer == {"accepted": 30, "duplicates": 0, "rejected": 0, "errors": [], "error_count": 0}
     assert here.metric("ecntwin_reports_accepted_total") == 30
+
+
+async def test_reports_that_are_held_already_are_no_news(here: Running) -> None:
+    await here.post_reports(traffic(30))
+    here.hand.now_s += 7.0
+    assert (await here.post_reports(traffic(30)))["duplicates"] == 30
+    assert here.service.window.age_s() == 7.0
+    assert (await here.post_reports(traffic(31)))["duplicates"] == 30
+    assert here.service.window.age_s() == 0.0
 
 
 async def test_an_arrow_stream_is_taken_and_gives_the_state_that_json_does(here: Running) -> None:
     reports = traffic(30)
     body = stream(table(reports))
-    for content, headers in ((body, {}), (gzip.compress(body), {"Content-Encoding": "gzip"})):
+    again: dict[str, str] = {"Content-Encoding": "gzip"}
+    for content, headers, held in ((body, {}, 0), (gzip.compress(body), again, 30)):
         answer = await here.post("/v1/telemetry/int", status=202, content=content, headers=ARROW | headers)
-        assert answer == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+        assert answer == {"accepted": 30, "duplicates": held, "rejected": 0, "errors": [], "error_count": 0}
     by_arrow = await here.client.get("/v1/flows")
     async with running() as other:
         await other.post_reports(reports)
