@@ -150,6 +150,7 @@ def flow_arrivals(
     span_ns: tuple[int, int],
     settings: WindowSettings,
     topology: Topology,
+    usual_packet_bytes: int,
 ) -> tuple[FlowArrivals, tuple[Incast, ...]]:
     """Every message of the window, and the incast of each receiver.
 
@@ -175,7 +176,7 @@ def flow_arrivals(
         last_before_ns=before,
         end_ns=span_ns[1],
         settings=settings,
-        short=_short(samples.packet_bytes, senders.src[senders.row]),
+        short=_short(samples.packet_bytes, senders.src[senders.row], usual_packet_bytes),
     )
     fingerprint = samples.fingerprint[found.first_row]
     start_ns = np.where(found.running_at_open, 0.0, np.maximum(found.start_ns, 0.0))
@@ -207,12 +208,14 @@ def flow_arrivals(
     return arrivals, incast
 
 
-def _short(packet_bytes: NDArray[np.int32], sender: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which samples are shorter than the longest of their sender."""
+def _short(packet_bytes: NDArray[np.int32], sender: NDArray[np.int64], usual: int) -> NDArray[np.bool_]:
+    """Which samples are shorter than the longest of their sender, of which one longer than usual, as of
+    another MTU, says nothing about the others.
+    """
     _, sender = np.unique(sender, return_inverse=True)
     full = np.zeros(int(sender.max(initial=-1)) + 1, packet_bytes.dtype)
     np.maximum.at(full, sender, packet_bytes)
-    return np.asarray(packet_bytes < full[sender])
+    return np.asarray(packet_bytes < np.minimum(full, usual)[sender])
 
 
 def _way_ns(samples: Samples, places: Placement, senders: Senders, topology: Topology) -> NDArray[np.float64]:

@@ -145,8 +145,9 @@ class Snapshot:
         del hops  # the largest array, no longer needed
         hosts = HostNames.of(self.flow_keys, topology)
         flows, receiver, bytes_by_class, flows_by_class = self._flows(samples, places, hosts)
+        packet_bytes = _usual_packet(samples)
         arrivals, incast = flow_arrivals(
-            samples, hosts, self.last_before_ns, places, span_ns, settings, topology
+            samples, hosts, self.last_before_ns, places, span_ns, settings, topology, packet_bytes
         )
         return NetworkState(
             window_start_ns=span_ns[0],
@@ -162,7 +163,7 @@ class Snapshot:
             bytes_by_class=bytes_by_class,
             flows_by_class=flows_by_class,
             dominant_class=dominant_class(bytes_by_class),
-            packet_bytes=_usual_packet(samples),
+            packet_bytes=packet_bytes,
             incast=incast,
             recent=recent,
         )

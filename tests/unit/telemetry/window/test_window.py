@@ -550,3 +550,13 @@ def test_what_stands_for_many_goes_on_to_when_less_is_thinned(two_hosts: Topolog
     assert before > 0
     window.add(many_flows(2000, first_ns=START_NS + 2 * S, first_flow=20_000))
     assert bytes_of_the_few() == before
+
+
+@pytest.mark.parametrize("longer", [1000, 4144], ids=["alike", "another MTU"])
+def test_a_longer_packet_makes_no_ends_of_its_senders_others(report: Make, batch: Batch, longer: int) -> None:
+    window = Window()
+    times = [START_NS + number * MS for number in range(20)]
+    odd = [report(START_NS, packet_bytes=longer, flow={"sport": 65_000})]
+    short = [report(START_NS + 100 * MS, packet_bytes=500, flow={"sport": 65_001})]
+    window.add(batch([report(ts_ns) for ts_ns in times] + odd + short))
+    assert window.state().arrivals.end_seen.tolist() == [False, False, True]
