@@ -2,8 +2,8 @@
 
 Samples are per packet, but depth is wanted as a *time* average. While a queue is not empty its port sends at
 line rate, so a packet of B bytes sampled at rate s stands for B / s / capacity seconds at the depth it saw;
-the remaining time the queue was empty. (Under PFC pause, or where queues share a port, a packet stands for
-longer: depth then reads low.)
+the remaining time the queue was empty. Under PFC pause, or where queues share a port, a packet stands for
+longer: where packets' stays show it, mean depth follows from them by Little's law; the percentile reads low.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def queue_states(
     )
     most = np.zeros(n)
     np.maximum.at(most, queue, depth)
-    mean = np.minimum(mean, most)  # scaling may round up
+    mean = np.minimum(mean * _lift(hops, capacity_bytes_per_s, n), most)  # scaling may round up
     unknown = np.bincount(queue, minlength=n) == 0
     mean[unknown] = high[unknown] = most[unknown] = np.nan
     with_mark = hops.marked >= 0
@@ -122,7 +122,7 @@ def recent_samples(
         queue=hops.queue[rows],
         at_s=(hops.ts_ns[rows] - span_ns[0]) / NS_PER_S,
         depth_bytes=hops.queue_bytes[rows],
-        held_s=held_s[chosen],
+        held_s=held_s[chosen] * _lift(hops, capacity_bytes_per_s, n_queues)[hops.queue[rows]],
         packets=hops.true_packets[rows],
         marked=hops.marked[rows],
     )
@@ -144,6 +144,29 @@ def _held(
     capacity = np.array([capacity_bytes_per_s.get(number, np.nan) for number in range(n)])
     scale = np.divide(all_bytes, known_bytes * capacity, out=np.full(n, np.nan), where=known_bytes > 0)
     return known, hops.true_bytes[known] * scale[hops.queue[known]]
+
+
+def _lift(hops: HopRows, capacity_bytes_per_s: Mapping[int, float], n: int) -> NDArray[np.float64]:
+    """Mean depth of each queue by Little's law (bytes × stay) ÷ that from depths at line rate (bytes × depth
+    ÷ capacity). Stays scatter more than depths: 1 unless larger by more than two standard errors and what
+    packets that came before the window can add.
+
+    Left out of a stay are the queue's shortest, as the switch's own latency, and the packet's wire time.
+    """
+    capacity = np.array([capacity_bytes_per_s.get(number, np.nan) for number in range(n)])
+    rows = np.flatnonzero((hops.queue_bytes >= 0) & (hops.residence_ns >= 0) & (capacity[hops.queue] > 0))
+    queue, weight, stay_s = hops.queue[rows], hops.true_bytes[rows], hops.residence_ns[rows] / NS_PER_S
+    shortest_s = np.full(n, np.inf)
+    np.minimum.at(shortest_s, queue, stay_s)
+    own_s = weight / hops.true_packets[rows] / capacity[queue]
+    at_line_rate = weight * hops.queue_bytes[rows] / capacity[queue]
+    more = weight * (stay_s - shortest_s[queue] - own_s) - at_line_rate
+    area, extra = (np.bincount(queue, column, minlength=n) for column in (at_line_rate, more))
+    deepest = np.zeros(n)
+    np.maximum.at(deepest, queue, hops.queue_bytes[rows])
+    doubt = _BOUND_ERRORS * np.sqrt(np.bincount(queue, more**2, minlength=n)) + deepest**2 / capacity / 2
+    sure = (area > 0) & (extra > doubt)
+    return 1.0 + np.divide(extra, area, out=np.zeros(n), where=sure)
 
 
 def service_rates(hops: HopRows, n_queues: int) -> dict[int, float]:

@@ -165,6 +165,22 @@ def test_what_a_packet_met_over_its_stay_is_the_rate_of_the_port() -> None:
     assert service_rates(met, 1)[0] == pytest.approx(12.5e9, rel=0.05)
 
 
+@pytest.mark.parametrize("latency_ns", [0, 700])
+def test_a_paused_queue_is_as_deep_as_its_packets_stays_say(latency_ns: int) -> None:
+    # Ten packets of 1 MB met 8 KB: 10 ms of 40 at 1 GB/s, but they waited 28 µs and not 8.
+    rows = hops([8000.0, 0.0] * 10, residence_ns=[29_000 + latency_ns, 1000 + latency_ns] * 10)
+    (state,) = queue_states(rows, QUEUES[:1], {0: 1e9}, 0.04)
+    assert state.depth_mean_bytes == pytest.approx((10 * 28e-6 - 20 * 1e-6) * 1e6 / 0.04)
+    recent = recent_samples(rows, 1, {0: 1e9}, (0, 40_000_000))
+    assert float(recent.held_s @ recent.depth_bytes) / 0.04 == pytest.approx(state.depth_mean_bytes)
+
+
+def test_stays_within_noise_or_of_one_packet_change_no_depth() -> None:
+    for stay_ns in ([8000 + 4000, 8000 - 3500] * 10, [8000] * 19 + [2_000_000_000], [9000] * 20):
+        (state,) = queue_states(hops([8000.0] * 20, residence_ns=stay_ns), QUEUES[:1], {0: 1e9}, 0.04)
+        assert state.depth_mean_bytes == pytest.approx(4000)
+
+
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_port_drains_at_one_rate_whether_packets_tell_what_they_met_or_what_they_left(
