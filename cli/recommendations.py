@@ -334,6 +334,7 @@ def _checked(found: RecommendationAnswer, beside: list[str]) -> CoTuningAnswer |
     """What is set beside one watermark for all ports. Refuses early what the service would refuse too, which
     spares the operator a pointless question.
     """
+    remedy = "ecntwin recommendations lists them"
     if found.status == "pending" and not found.blocked:
         joint = found.settable
         if not beside and found.changes:
@@ -352,11 +353,13 @@ def _checked(found: RecommendationAnswer, beside: list[str]) -> CoTuningAnswer |
             rule = f"ports cannot be set by role: {why}"
     elif found.blocked:
         rule = "it is blocked: " + " ".join(block.reason for block in found.blocked).removesuffix(".")
+        remedy = found.blocked[0].remedy
     elif found.expired is not None:
         rule = f"it is expired: {found.expired.reason.removesuffix('.')}"
+        remedy = "the next round on new reports makes another"
     else:
         rule = f"it is {found.status.replace('_', ' ')}; only a pending recommendation can be approved"
-    raise RefusedError(f"recommendation {found.id!r}", None, rule, "ecntwin recommendations lists them")
+    raise RefusedError(f"recommendation {found.id!r}", None, rule, remedy)
 
 
 def _end(rollout: RolloutAnswer, lines: Console | None) -> None:

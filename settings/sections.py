@@ -69,7 +69,8 @@ KINDS: Mapping[str, Kind] = {
     ),
     "clock_offset": Kind("seconds", "Check NTP on this machine and on the sinks of INT."),
     "telemetry_silent": Kind(
-        "seconds", "Check that the exporters run and reach this service; /readyz says what it waits for."
+        "seconds",
+        "Check that the exporters run and reach this service; ecntwin status says when the newest came.",
     ),
     "switch_silent": Kind(
         "seconds", "Check this switch's exporter or counter source, and whether any traffic crosses it."

@@ -60,6 +60,8 @@ class BlockDocument(Document):
 
     reason: str
     """What it is, as a sentence."""
+    remedy: str
+    """What to do about it."""
     until: Time | None
     """Until when; null: until somebody or something changes it."""
 

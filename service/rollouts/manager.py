@@ -97,7 +97,10 @@ class Rollouts:
     def held(self, members: Iterable[str]) -> tuple[str, str] | None:
         """Why no rollout may start on these members now, and the remedy; None: one may."""
         if self.freeze.frozen:
-            return self.freeze.unknown or f"switches are frozen by {self.freeze.by}", "thaw them first"
+            return (
+                self.freeze.unknown or f"switches are frozen by {self.freeze.by}",
+                "thaw them first (ecntwin thaw)",
+            )
         if (other := self.active_on(members)) is not None:
             what = "switches" if set(members).intersection(other.state.plan.switches) else "hosts"
             rule = f"rollout {other.id} is under way on the same {what}"

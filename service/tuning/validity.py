@@ -222,7 +222,9 @@ class Validity:
             holds=[*(self._holds(entry) if pending else entry.holds), *([cooling.reason] if cooling else [])],
             blocked=[
                 BlockDocument(
-                    reason=block.reason, until=None if block.until_ns is None else timestamp(block.until_ns)
+                    reason=block.reason,
+                    remedy=block.remedy,
+                    until=None if block.until_ns is None else timestamp(block.until_ns),
                 )
                 for block in self.blocks(entry)
             ],

@@ -253,7 +253,7 @@ def test_freezing_stops_an_approval(loop: Loop, terminal: Terminal) -> None:
     assert (state["frozen"], state["by"]) == (True, "local")
     assert "Frozen by local" in terminal.shown("status")
     err = terminal.refused("approve", found["id"], "--yes")
-    assert "it is blocked: Switches are frozen by local" in err
+    assert "it is blocked: Switches are frozen by local; thaw them first (ecntwin thaw)" in err
     assert loop.runs() == DEFAULT
     code, out, _ = terminal("thaw")
     assert (code, out) == (0, "Not frozen. Switches may be set.\n")

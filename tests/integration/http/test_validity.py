@@ -113,7 +113,12 @@ async def test_after_a_rollback_what_was_made_for_the_change_is_over() -> None:
 async def test_what_only_waits_may_be_approved_afterwards(here: Here) -> None:
     at = await here.tuned()
     await frozen(here)
-    assert (await here.get(at))["blocked"] == [{"reason": "Switches are frozen by local.", "until": None}]
+    [block] = (await here.get(at))["blocked"]
+    assert block == {
+        "reason": "Switches are frozen by local.",
+        "remedy": "thaw them first (ecntwin thaw)",
+        "until": None,
+    }
     await here.freeze(False)
     assert (await here.get(at))["blocked"] == []
     assert (await here.post(f"{at}/approve"))["status"] == "approved"
