@@ -47,7 +47,7 @@ class _Same(NamedTuple):
     """How far windows of the same traffic may differ from earlier ones.
 
     ``ratio``: of loads, as a logarithm; ``shares``: of the bytes by class; ``spreads``: as a multiple of what
-    earlier windows differ by among themselves, but for one in sixteen. Never farther than from a first window:
+    earlier windows differ by among themselves, but for one in sixteen. Never farther than from a first one:
     each that was far off, and taken for the same, would open the way to one that is farther yet.
     """
 
