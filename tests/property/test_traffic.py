@@ -21,7 +21,6 @@ from tests.unit.twin.traffic.making import (
     flows_of,
     waiting_flows,
     waiting_traffic,
-    waits_of,
 )
 from twin.paths.moves import carried, hashed, rerouted, spread
 from twin.traffic.base import Hosts, Traffic
@@ -104,7 +103,7 @@ def test_a_ring_moves_its_share_and_chains_every_step(
     chunks = iterations * 2 * (ranks - 1)
     assert np.all(sent * ranks >= chunks * size)  # in whole numbers, which have no rounding
     assert np.all(sent * ranks < chunks * (size + ranks))  # chunks are whole bytes
-    waits = waits_of(traffic)
+    waits = traffic.awaited
     assert [len(one) for one in waits].count(0) == ranks * groups
     for row, before in enumerate(waits):
         if before:

