@@ -159,7 +159,7 @@ class TelemetryOwner(Generic[PartT]):
         for reason, number in reasons.items():
             if number:
                 self._rejected_total.labels(reason).inc(number)
-        if accepted > duplicates:
+        if accepted:
             self._last_accepted_s = self._clock_s()
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:

@@ -213,7 +213,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         super()._count(accepted, reasons, duplicates)
         self.accepted += accepted
         self.rejected += reasons.total()
-        if accepted > duplicates:
+        if accepted:
             self._metrics.last_report.set(self._wall_ns() / 1e9)
         self._unpublished.update(accepted=accepted, rejected=reasons.total())
         if self._clock_s() - self._last_event_s >= EVENT_EVERY_S:

@@ -21,6 +21,7 @@ QUICK = SETTINGS | {
     # Nothing waits for a longer step to end.
     "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
     "ECNTWIN_STORAGE__HISTORY_COARSER": "{}",
+    "ECNTWIN_SEARCH__WEIGHTS": "latency",  # of which a window of milliseconds is sure
 }
 ROUNDS = 3
 

@@ -242,14 +242,17 @@ async def test_metrics_tell_of_the_recommendation_in_force() -> None:
 
 async def test_changes_and_revisions_come_page_by_page() -> None:
     async with running() as here:
+        names: list[str] = []
         for name in ("a", "b", "c"):
+            names.append(name)
             hosts = [{"name": "h1"}, {"name": "h2"}]
             links = [
                 {"a": host["name"], "b": name, "b_port": f"p{n}", "rate_gbps": 100, "delay_us": 1}
                 for n, host in enumerate(hosts)
             ]
             declared = await here.client.put(
-                "/v1/topology", json={"hosts": hosts, "switches": [{"name": name}], "links": links}
+                "/v1/topology",
+                json={"hosts": hosts, "switches": [{"name": one} for one in names], "links": links},
             )
             assert declared.status_code == 200, declared.text
         for path, items in (("/v1/audit", "entries"), ("/v1/revisions", "revisions")):
