@@ -70,7 +70,7 @@ KINDS: Mapping[str, Kind] = {
     "clock_offset": Kind("seconds", "Check NTP on this machine and on the sinks of INT."),
     "telemetry_silent": Kind(
         "seconds",
-        "Check that the exporters run and reach this service; ecntwin status says when the newest came.",
+        "Check that the exporters run and reach this service; ecntwin status says why nothing is tuned.",
     ),
     "switch_silent": Kind(
         "seconds", "Check this switch's exporter or counter source, and whether any traffic crosses it."
@@ -243,7 +243,8 @@ def _levels(section: Section, mild: str, grave: str) -> Iterator[tuple[str, floa
         yield kind, low, high
 
 
-_SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
+_SILENCE = frozenset({"telemetry_silent", "switch_silent"})
+_SECONDS = _SILENCE | {"unreachable"}
 
 _IT_IS = Rule(warning=1.0, critical=None, hold_s=0.0, clear_s=0.0)
 _YES_OR_NO = {
@@ -264,9 +265,9 @@ class AlarmSettings(Section):
 
     Alarms are evaluated every ``every_s`` seconds. One is raised when a value is at or over ``..._warning``
     or ``..._critical`` for ``hold_s`` seconds (none: never), and ends when it has been below ``clear_ratio``
-    (above 0, to 1) of that for ``clear_s`` seconds. Without measurements it stays for ``forget_s`` seconds.
-    The last ``keep`` that ended are kept. ``lossless_queues`` are the numbers of the queues that PFC
-    protects; none: all.
+    (above 0, to 1) of that for ``clear_s`` seconds; a silence ends with the first report. Without
+    measurements it stays for ``forget_s`` seconds. The last ``keep`` that ended are kept.
+    ``lossless_queues`` are the numbers of the queues that PFC protects; none: all.
 
     Shares are from 0 to 1: of the time a port is paused, of reports rejected, of datagrams lost. Rates are a
     second: PFC frames a port sent, packets a lossless queue dropped, datagrams dropped on the way in. Silence
@@ -350,8 +351,9 @@ class AlarmSettings(Section):
                 warning=warning,
                 critical=critical,
                 hold_s=hold_s,
-                clear_s=self.clear_s,
-                clear_ratio=self.clear_ratio,
+                # A silence is over with the first report, also of an exporter that posts now and then.
+                clear_s=0.0 if kind in _SILENCE else self.clear_s,
+                clear_ratio=1.0 if kind in _SILENCE else self.clear_ratio,
             )
         held = replace(_IT_IS, hold_s=self.hold_s)  # a single poll may fail
         grew = replace(_IT_IS, clear_s=self.clear_s)  # what is lost comes in bursts

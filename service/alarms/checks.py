@@ -322,10 +322,10 @@ class AlarmChecks:
             yield Finding(
                 Subject("telemetry_silent", "INT reports"),
                 age_s,
-                "INT reports are back"
-                if age_s < 1.0
-                else f"No INT report came for {age_s:.0f} s: the state of the network is not known, and "
-                "nothing is tuned",
+                f"No INT report came for {age_s:.0f} s: the state of the network is not known, and "
+                "nothing is tuned"
+                if self.window.stale
+                else f"The newest INT report came {age_s:.0f} s ago",
             )
         for switch, age_s in silent_s.items():
             if age_s <= GIVEN_UP_S:
@@ -451,5 +451,5 @@ def _silent(of: str, switch: str, age_s: float) -> Finding:
     return Finding(
         Subject("switch_silent", of, switch),
         age_s,
-        f"{of} came before, and none for {age_s:.0f} s: its state is not known",
+        f"{of} last came {age_s:.0f} s ago",
     )

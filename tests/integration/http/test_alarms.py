@@ -252,12 +252,12 @@ async def test_silence_is_an_alarm_only_after_there_was_something(here: Running)
     await here.service.alarms.check()
     (alarm,) = (await alarms(here))["alarms"]
     assert (alarm["level"], alarm["value"]) == ("critical", 130)
-    await here.post_reports(traffic(100, first=900))
-    await here.service.alarms.check()
-    here.hand.now_s += 20
-    await here.post_reports(traffic(100, first=1_000))
-    await here.service.alarms.check()
-    assert await kinds(here) == []
+    for first in (900, 1_000):  # an exporter that posts every 20 s
+        await here.post_reports(traffic(100, first=first))
+        for _ in range(4):
+            await here.service.alarms.check()
+            assert await kinds(here) == []
+            here.hand.now_s += 5
 
 
 async def test_one_switch_whose_counters_stop_is_named(here: Running) -> None:

@@ -362,10 +362,12 @@ async def test_a_window_of_long_ago_says_nothing_of_now() -> None:
     assert not told.keys() & {"ecn_off", "clock_offset", "switch_silent"}
 
 
-async def test_an_alarm_that_is_about_to_end_says_that_reports_come() -> None:
-    world = World(window=window(1.0, "leaf1"), age_s=0.2)
+@pytest.mark.parametrize("age_s", [0.2, 2, 20])
+async def test_of_reports_that_are_back_nothing_says_that_nothing_is_tuned(age_s: float) -> None:
+    world = World(window=window(1.0, "leaf1"), age_s=age_s)
     told = {one.subject.kind: one.sentence for one in (await world.checks().run()).findings}
-    assert told["telemetry_silent"] == "INT reports are back"
+    assert told["telemetry_silent"] == f"The newest INT report came {age_s:.0f} s ago"
+    assert told["switch_silent"] == "INT reports of leaf1 last came 0 s ago"
 
 
 async def test_switches_that_senders_invent_are_not_waited_for_without_bound() -> None:
