@@ -428,8 +428,9 @@ class Service:
             reasons.append("No INT report has been accepted yet; post some to /v1/telemetry/int.")
         elif self.window.stale:
             reasons.append(f"The newest INT report came {age_s:.0f} s ago; look at the exporters.")
-        if self.tuning.last_failure is not None:
-            reasons.append(f"The last round failed: {self.tuning.last_failure}")
+        if (failure := self.tuning.last_failure) is not None:
+            ago_s = self._clocks.monotonic_s() - failure.at_s
+            reasons.append(f"The last round failed {ago_s:.0f} s ago: {failure.why}")
         return reasons
 
     def verdict(self) -> ConditionDocument:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.documents.predictions import WatermarkDocument
 from service.events import Broadcaster, retrieve
@@ -31,6 +31,7 @@ from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import Ask, RoundResult, run_round
 from settings.errors import ConflictError
 from telemetry.errors import TelemetryError
+from telemetry.topology import Topology
 from twin.errors import SearchError, TwinError, what_did_not_fit
 from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
@@ -44,6 +45,14 @@ _log = logging.getLogger("ecntwin.tuning")
 
 class _StoppingError(Exception):
     """Aborts a round because the service is stopping."""
+
+
+class Failure(NamedTuple):
+    """Why and when (``clock_s``) a round failed, and the topology declared when it began."""
+
+    why: str
+    at_s: float
+    declared: Topology | None
 
 
 @dataclass(kw_only=True)
@@ -68,7 +77,6 @@ class TuningLoop:
     approvals: Approvals
     nics: NicPolling
     adviser: Adviser
-    last_failure: str | None = None
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-round")
@@ -76,6 +84,14 @@ class TuningLoop:
         self._stopping = asyncio.Event()
         self._stop_now = False
         self._accepted_at_last_round = -1
+        self._declared_at_last_round: Topology | None = None
+        self._failure: Failure | None = None
+
+    @property
+    def last_failure(self) -> Failure | None:
+        """Of the last round, unless the topology that it was for has been replaced."""
+        failure = self._failure
+        return failure if failure is not None and failure.declared is self.window.declared else None
 
     @property
     def running(self) -> bool:
@@ -181,6 +197,7 @@ class TuningLoop:
         self._publish("started")
         began_s = self.clock_s()
         self._accepted_at_last_round = self.window.accepted
+        self._declared_at_last_round = self.window.declared
         try:
             snapshot, state = await self.window.seen()
             self.metrics.saw_state(state)
@@ -272,7 +289,7 @@ class TuningLoop:
         )
         self.adviser.round_ended(answer)
         outcome = "recommended" if answer.changes else "kept"
-        self.last_failure = None
+        self._failure = None
         metrics = self.metrics
         metrics.rounds.labels(outcome).inc()
         for stage, seconds in result.stage_s.items():
@@ -304,11 +321,12 @@ class TuningLoop:
         return entry
 
     def _failed(self, error: Exception) -> None:
-        self.last_failure = str(error) or type(error).__name__
+        why = str(error) or type(error).__name__
+        self._failure = Failure(why, self.clock_s(), self._declared_at_last_round)
         self.metrics.rounds.labels("failed").inc()
-        _log.warning("round failed: %s", self.last_failure)
+        _log.warning("round failed: %s", why)
         _log.debug("traceback of the failed round", exc_info=error)
-        self._publish("finished", outcome="failed", detail=self.last_failure)
+        self._publish("finished", outcome="failed", detail=why)
 
     def _publish(self, stage: str, **more: object) -> None:
         self.events.publish("round", {"stage": stage, **more})

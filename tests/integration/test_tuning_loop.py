@@ -163,7 +163,8 @@ async def test_a_round_that_does_not_fit_into_memory_is_a_sentence_and_the_servi
         assert (answer.status_code, answer.json()["detail"]) == (503, said)
         assert said.startswith("tuning round: received no memory left: another 1.00 EiB does not fit; ")
         assert "use fewer workers (search.workers), shorter or fewer moments" in said
-        assert here.service.tuning.last_failure == said
+        assert (failure := here.service.tuning.last_failure) is not None
+        assert failure.why == said
         assert (await here.client.get("/v1/state")).status_code == 200
         assert (await here.post_reports(traffic(30, first=900)))["accepted"] == 30
 

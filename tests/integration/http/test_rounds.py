@@ -20,7 +20,7 @@ from switches.dryrun import DryRunAdapter
 from switches.errors import ReadBackError
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
-from tests.integration.service import SMALL, Running, Wanted, manual, running, traffic
+from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.service.tuning.rounds import changing
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.search.test_co_tuning import HERE as CO_TUNED
@@ -296,10 +296,15 @@ async def test_a_failing_round_is_told_and_the_service_goes_on(engine: str) -> N
         assert here.metric("ecntwin_round_running") == 0
         standing = (await here.client.get("/v1/readiness")).json()
         assert (standing["ready"], standing["advice"]) == (False, None)
-        assert "last round failed" in standing["reasons"][0]
+        here.hand.now_s += 7
+        standing = (await here.client.get("/v1/readiness")).json()
+        assert "last round failed 7 s ago: " in standing["reasons"][0]
         assert (await here.client.get("/readyz")).status_code == 200
         assert (await here.client.get("/healthz")).status_code == 200
         assert (await here.post_reports(traffic(10, first=900)))["accepted"] == 10
+        # What failed for another topology says nothing of the one declared now.
+        assert (await here.client.put("/v1/topology", json=TOPOLOGY)).status_code == 200
+        assert (await here.client.get("/v1/readiness")).json()["ready"]
 
 
 class Writing(DryRunAdapter):
