@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from api.admission import ALWAYS
 from api.certificates import ServerTls
 from api.problems import MEDIA_TYPE, problem
-from settings.errors import HeadTooLargeError, LineTooLongError, MalformedRequestError, RequestError
+from settings.errors import (
+    HeadTooLargeError,
+    LineTooLongError,
+    MalformedRequestError,
+    RequestError,
+    SettingsError,
+)
 from settings.model import ServerSettings
 
 KEEP_ALIVE_S = 75
@@ -42,6 +49,7 @@ _LARGE_READ_BYTES = 65_536  # after one uvloop would keep reading from the same 
 _RENEW_TICKS = 600  # uvicorn ticks ten times a second
 _END_OF_HEAD = b"\r\n\r\n"
 _REFUSED_S = 1.0
+_BACKLOG = 2048
 _AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
 
 
@@ -331,6 +339,32 @@ class ListeningServer(uvicorn.Server):
             self._tls.renew()
             self._tls.warn(time.time())
         return await super().on_tick(counter)
+
+
+def listening(host: str, port: int, *, share_port: bool | None = None) -> socket.socket:
+    """A listening socket, with ``share_port`` (None: nothing offers it) under SO_REUSEPORT; raises
+    ``SettingsError``.
+    """
+    with ExitStack() as opened:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = opened.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if share_port:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            said = (error.strerror or str(error)).lower()
+            shared = share_port is not None
+            raise SettingsError(
+                "address to listen on",
+                f"{host} port {port} ({said})",
+                f"the address is this machine's and the port free{', or shared by all its users' * shared}",
+                "choose another" + ", or give each process --share-port" * shared,
+            ) from error
+        opened.pop_all()
+    return listener
 
 
 def options(server: ServerSettings, tls: ServerTls | None) -> dict[str, Any]:

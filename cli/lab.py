@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from api.server import options
+from api.server import listening, options
 from cli.client import ServiceClient, bearer_token, checked_url
 from cli.options import SERVICE
 from cli.output import LINE_EVERY_S, configure_logging, console, print_json, say, screen_for_asking
@@ -225,6 +225,7 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
         raise InputError(
             "--pace", None, "cannot be combined with --step, which runs at no pace", "drop one of them"
         )
+    listening(host, port).close()  # uvicorn would find out last
     with _shown_progress(quiet=as_json or run.stepwise) as progress:
         made = _run_to_its_end(options, run, host, port, progress)
     if made.runner.failure is not None:

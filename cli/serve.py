@@ -19,14 +19,14 @@ from api.app import create_app
 from api.certificates import ServerTls
 from api.deps import check_host
 from api.ingest_app import create_ingest_app
-from api.server import ListeningServer
+from api.server import ListeningServer, listening
 from cli.client import bearer_token, checked_url
 from cli.output import configure_logging
 from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
 from service.domain import inventory_of, load_topology, reporting_of
 from service.ingest.process import IngestProcess
-from settings.errors import SettingsError, UnavailableError
+from settings.errors import UnavailableError
 from settings.load import load_settings, override, with_storage
 from settings.model import Settings
 from store.database import Database
@@ -62,8 +62,6 @@ def _done(number: int, frame: FrameType | None) -> None:
     raise typer.Exit(0)
 
 
-_BACKLOG = 2048
-
 _ingest_log = logging.getLogger("ecntwin.ingest")
 
 
@@ -79,7 +77,7 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     configure_logging(settings.log.level, RequestFormatter)
     prepare()
     app = create_ingest_app(settings, process)
-    with _listening(settings.server.host, settings.server.port, share_port=share_port) as listener:
+    with listening(settings.server.host, settings.server.port, share_port=share_port) as listener:
         at = f"[{settings.server.host}]" if listener.family == socket.AF_INET6 else settings.server.host
         scheme = "http" if tls is None else "https"
         port_number = listener.getsockname()[1]
@@ -97,35 +95,6 @@ def _run(server: ListeningServer, app: FastAPI, sockets: list[socket.socket] | N
             raise failed
 
 
-def _listening(host: str, port: int, *, share_port: bool) -> socket.socket:
-    """A listening socket, with ``share_port`` under SO_REUSEPORT; raises ``SettingsError``."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise _no_port(host, port, error) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if share_port:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _no_port(host, port, error) from error
-    return listener
-
-
-def _no_port(host: str, port: int, error: OSError) -> SettingsError:
-    said = (error.strerror or str(error)).lower()
-    return SettingsError(
-        "server host and port",
-        f"{host} port {port} ({said})",
-        "the address is this machine's and the port free, or shared by all its users",
-        "choose another, or give each process --share-port",
-    )
-
-
 _log = logging.getLogger("ecntwin.serve")
 
 
@@ -140,6 +109,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     tls = ServerTls.of(settings.server)
     load_topology(settings.fabric.topology)
     _check_inventory(settings)
+    listening(settings.server.host, settings.server.port).close()  # uvicorn would find out last
     configure_logging(settings.log.level, RequestFormatter)
     _check_storage(settings)
     if not settings.security.tokens and settings.security.oidc is None and not stored:

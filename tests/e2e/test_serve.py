@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -250,6 +251,27 @@ def test_it_does_not_start_on_a_mistake(arguments: tuple[str, ...], says: str) -
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("command", [["serve", "--port"], ["lab", "--listen"]], ids=lambda given: given[0])
+def test_it_does_not_start_on_an_address_that_another_has(command: list[str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        name, option = command
+        at = str(port) if name == "serve" else f"127.0.0.1:{port}"
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", name, option, at],
+            cwd=REPOSITORY,
+            env=os.environ | {"ECNTWIN_STORAGE__URL": f"sqlite:///{tmp_path}/none.db"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert done.stderr == (
+        f"ecntwin: address to listen on: received 127.0.0.1 port {port} (address already in use); "
+        "the address is this machine's and the port free; choose another\n"
+    )
 
 
 def test_the_recording_ends_in_a_recommendation() -> None:
