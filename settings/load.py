@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -129,17 +129,20 @@ _FILES = (
 
 def load_settings(path: Path | None = None) -> Settings:
     """Environment over file over defaults. Relative paths in the file start at the file's folder."""
-    _check_environment()
+    unknown = list(_unknown_sections())
     document = {} if path is None else _resolve(read_yaml(path, "settings"), path.parent)
     source = "settings" if path is None else f"settings {path.name}"
     try:
-        return Settings(**document)
+        settings = Settings(**document)
     except SourceError as error:
         raise SettingsError(
             "settings environment", str(error), "a section is a JSON object", "quote it as JSON"
         ) from error
     except ValidationError as error:
-        raise settings_error(error, source) from error
+        raise settings_error(error, source, unknown) from error
+    if unknown:
+        raise counted(unknown)
+    return settings
 
 
 def override(settings: Settings, *, host: str | None = None, port: int | None = None) -> Settings:
@@ -154,8 +157,9 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
     return settings.model_copy(update={"server": server})
 
 
-def settings_error(error: ValidationError, source: str) -> SettingsError:
-    return counted([mistake(one, model=Settings, prefix=source) for one in in_order(error)])
+def settings_error(error: ValidationError, source: str, before: Iterable[Mistake] = ()) -> SettingsError:
+    """All mistakes, those found ``before`` the first."""
+    return counted([*before, *(mistake(one, model=Settings, prefix=source) for one in in_order(error))])
 
 
 def counted(mistakes: Sequence[Mistake]) -> SettingsError:
@@ -168,7 +172,8 @@ def counted(mistakes: Sequence[Mistake]) -> SettingsError:
     return error
 
 
-def _check_environment() -> None:
+def _unknown_sections() -> Iterator[Mistake]:
+    """Of variables of the environment."""
     known = {name.upper() for name in Settings.model_fields}
     for variable in sorted(os.environ):
         upper = variable.upper()
@@ -177,7 +182,7 @@ def _check_environment() -> None:
         section = upper.removeprefix(ENV_PREFIX).split(ENV_DELIMITER)[0]
         if section not in known:
             near = get_close_matches(section, sorted(known), n=1)
-            raise SettingsError(
+            yield Mistake(
                 f"environment {variable}",
                 f"section {section.lower()!r}",
                 f"known sections are {', '.join(sorted(known)).lower()}; {ENV_DELIMITER} goes before a key",

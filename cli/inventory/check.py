@@ -210,7 +210,7 @@ def _drift(one: ReadSwitchDocument) -> str | Text:
 def check_config(config: Path | None, *, as_json: bool) -> None:
     """Runs every check of ``serve``, and of the advice's file; contacts no switch, and shows no secret.
 
-    Exits 2 after listing the problems of the inventory, if any.
+    Exits 2 after listing the problems of the inventory on standard error, if any.
     """
     settings = load_settings(config)
     _check_host(settings)
@@ -233,7 +233,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     else:
         valid = inventory is None or not inventory.problems
         name = config or "no settings file: defaults and environment"
-        print_line(f"# {name}; {'valid' if valid else 'the inventory has problems, see the end'}")
+        print_line(f"# {name}; {'valid' if valid else 'the inventory has problems'}")
         print_line(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
         if tls is not None:
             print_line(f"# {tls.facts.sentence(now_s)}")
@@ -241,8 +241,8 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
             print_line(f"# {no_advice}")
         if inventory is not None:
             _show_check(inventory)
-    if inventory is not None and inventory.problems:
-        raise typer.Exit(BAD_INPUT)
+    if inventory is not None:
+        refuse(inventory.problems)
 
 
 def _no_advice_yet(file: Path) -> str | None:
@@ -314,7 +314,7 @@ def _show_check(inventory: InventoryCheckDocument) -> None:
     found = len(inventory.problems)
     said = f"{found} problem{'s' if found > 1 else ''}" if found else "all can be used (none was asked)"
     screen.print(Text.assemble((platforms_text(inventory), "bold"), f"; {said}"), soft_wrap=True)
-    for line in (*problem_lines(inventory.problems), *reporting_lines(inventory)):
+    for line in reporting_lines(inventory):
         screen.print(line, soft_wrap=True)
 
 

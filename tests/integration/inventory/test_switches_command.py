@@ -188,12 +188,13 @@ def test_check_config_tells_every_problem_and_no_secret(
         storage={"url": database},
         rollout={"canary": ["a", "z"]},
     )
-    code, out, _ = commands("check-config", config)
+    code, out, err = commands("check-config", config)
     assert code == 2
     assert "problems" in out.splitlines()[0]
     assert "hunter2" not in out
     assert "me:***@db/x" in out
-    lines = [line for line in out.splitlines() if line.startswith("✗")]
+    assert "✗" not in out
+    lines = err.splitlines()
     assert len(lines) == 3
     assert "did you mean sonic?" in lines[0]
     assert "$HOOK_TOKEN" in lines[1]

@@ -198,9 +198,9 @@ def test_check_config_counts_and_checks_hosts(commands: Commands, sshd: Sshd) ->
     commands.hosts(gpu1=here, gpu2=here | {"port": 1, "username": {"env": "NOBODY_SET_THIS"}})
     config = commands.path.with_name("ecntwin.yaml")
     config.write_text("push: {inventory: inventory.yaml}\n")
-    code, out, _ = commands("check-config", config)
+    code, out, err = commands("check-config", config)
     assert code == 2
     assert "1 switch (1 dry-run), 2 hosts (2 connectx); 1 problem" in out
-    assert "username: there is nothing in $NOBODY_SET_THIS" in out
+    assert "username: there is nothing in $NOBODY_SET_THIS" in err
     code, out, _ = commands("check-config", config, "--json")
     assert json.loads(out)["inventory"]["hosts"] == {"connectx": 2}

@@ -197,6 +197,22 @@ def test_every_mistake_in_the_environment_is_named(
         load_settings()
 
 
+def test_all_mistakes_of_file_and_environment_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"ECNTWIN_SERVER__PROT": "1", "ECNTWIN_STORAGE_URL": "x", "ECNTWIN_TUNING__PERIODS": "3"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(tmp_path, "alarms: {keep: -1}"))
+    said = "\n".join([str(caught.value), *caught.value.__notes__])
+    assert "environment ECNTWIN_STORAGE_URL: received section 'storage_url'" in said
+    assert "did you mean storage?" in said
+    assert "(3 more mistakes after this one)" in said
+    for place in ("server.prot", "tuning.periods", "alarms.keep"):
+        assert place in said
+
+
 def test_the_variable_that_names_the_file_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECNTWIN_CONFIG", "/etc/ecntwin.yaml")
     assert load_settings() == Settings()
