@@ -67,6 +67,7 @@ class BlockAnswer(msgspec.Struct, frozen=True):
 
 class SupportAnswer(msgspec.Struct, frozen=True):
     rounds: int
+    last: str
     moments: int
     traffic_s: float
     hour_rounds: int
@@ -170,6 +171,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     why: str
     remarks: list[str]
     notes: list[str]
+    left_out: list[str]
     improvement: ImprovementAnswer
     candidates: list[CandidateAnswer]
     second_opinion: OpinionAnswer | None

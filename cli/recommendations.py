@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -72,10 +72,11 @@ def several(url: str, limit: int, *, as_json: bool) -> None:
 def one(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = recommendation(service, which)
+        switches = [] if as_json else service.get("/v1/switches").read(list[SwitchAnswer])
     show(
         answer,
         RecommendationAnswer,
-        lambda found, wide: recommendation_lines(found, wide=wide),
+        lambda found, wide: recommendation_lines(found, switches, wide=wide),
         as_json=as_json,
     )
 
@@ -120,8 +121,10 @@ def support_text(found: SupportAnswer) -> str:
     return f"{last}; {hour}" + (f"; traffic changed: {found.changed}" if found.changed else "")
 
 
-def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator[RenderableType]:
-    """Status, reasons, the change it would make, predictions and the best candidates."""
+def recommendation_lines(
+    found: RecommendationAnswer, switches: Sequence[SwitchAnswer] = (), *, wide: bool
+) -> Iterator[RenderableType]:
+    """Status, reasons, the change it would make to ``switches``, predictions and the best candidates."""
     lines = labelled_lines()
     lines.add_row("recommendation", Text(found.id, "bold"))
     lines.add_row("found", f"{clock_text(found.created)}, in {found.wall_s:.1f} s")
@@ -154,6 +157,8 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
         step = "" if whole else " (a step towards it)"
         lines.add_row("would set", f"{watermark_text(found.wanted)}{step}")
         lines.add_row("on", list_text(found.switches, 12) or NONE)
+        if found.status == "pending" and (left := _left_alone(found, switches)) is not None:
+            lines.add_row("leaves", left)
     if found.rollout is not None:
         lines.add_row("rollout", found.rollout)
     yield lines
@@ -171,6 +176,13 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
             flags = " ".join(_FLAGS[part] for part in found.settable.beside)
             sets = " and ".join(_BESIDE[part] for part in found.settable.beside)
             yield Text(f"ecntwin approve {found.id} {flags} sets {sets} with the watermark.", "dim")
+
+
+def _left_alone(found: RecommendationAnswer, switches: Sequence[SwitchAnswer]) -> str | None:
+    """The switches that stay as they are, and why; a note tells of those whose queues are not known."""
+    told = {*found.switches, *found.left_out}
+    names = [one.name for one in switches if one.name not in told]
+    return f"{list_text(names, 12)} as they are: none of their queues is a bottleneck" if names else None
 
 
 def _decision(found: RecommendationAnswer) -> Text:
@@ -299,9 +311,11 @@ def _show_change(
 ) -> None:
     table = change_table(found, switches, None if joint is None else joint.watermark)
     screen.print(table)
+    if (left := _left_alone(found, switches)) is not None:
+        screen.print(Text(f"It leaves {left}."))
     if joint is None:
         screen.print(Text(found.why))
-        screen.print(Text(_worth(found)))
+        screen.print(Text(worth_text(found)))
     else:
         if joint.connectx:
             hosts = "all other hosts" if joint.connectx_by_class else "every host"
@@ -320,14 +334,21 @@ def _show_change(
         screen.print(f"{count_text(writes, 'switch', 'switches')} of {table.row_count} are written.")
 
 
-def _worth(found: RecommendationAnswer) -> str:
+def worth_text(found: RecommendationAnswer) -> str:
     """What it is predicted to gain, and how old it is by this machine's clock."""
     improvement = found.improvement
     predicted = ""
     if found.score_is == "gain" and improvement.score_gain is not None:
         predicted = f"Predicted gain {gain_text(improvement.score_gain, improvement.score_error)}; "
-    age = datetime.now(UTC) - datetime.fromisoformat(found.created)
-    return f"{predicted}made at {clock_text(found.created)}, {max(age.total_seconds(), 0):.0f} s ago."
+    made = f"made at {clock_text(found.created)}, {_ago(found.created)}"
+    if found.support is not None and (again := found.support.rounds - 1) > 0:
+        made += f", renewed by {count_text(again, 'round')}, the newest {_ago(found.support.last)}"
+    return f"{predicted}{made}."
+
+
+def _ago(at: str) -> str:
+    age = datetime.now(UTC) - datetime.fromisoformat(at)
+    return f"{max(age.total_seconds(), 0):.0f} s ago"
 
 
 def _checked(found: RecommendationAnswer, beside: list[str]) -> CoTuningAnswer | None:
@@ -356,7 +377,7 @@ def _checked(found: RecommendationAnswer, beside: list[str]) -> CoTuningAnswer |
         remedy = found.blocked[0].remedy
     elif found.expired is not None:
         rule = f"it is expired: {found.expired.reason.removesuffix('.')}"
-        remedy = "the next round on new reports makes another"
+        remedy = "wait for the next round, or start one by POST /v1/tune, once reports come"
     else:
         rule = f"it is {found.status.replace('_', ' ')}; only a pending recommendation can be approved"
     raise RefusedError(f"recommendation {found.id!r}", None, rule, remedy)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from datetime import datetime
 from typing import Any, TypeVar
 from unittest.mock import Mock
 
+import httpx
 import msgspec
 import pytest
 from rich.cells import cell_len
@@ -26,13 +28,21 @@ from cli.answers import (
     SilenceAnswer,
     SwitchAnswer,
 )
+from cli.client import ServiceClient
 from cli.output import WIDE, clock_text, console, count_text, of_all_text
 from cli.prediction_tables import comparison_table, forecast_lines
-from cli.recommendations import change_table, recommendation_lines, recommendations_table
+from cli.recommendations import (
+    approve,
+    change_table,
+    recommendation_lines,
+    recommendations_table,
+    worth_text,
+)
 from cli.rollouts import hash_lines, rollout_lines, rollouts_table
 from cli.status import alarm_lines, alarms_text, flows_table, silence_text
 from cli.tune import queues_table
 from service.documents.base import list_text
+from settings.errors import RefusedError
 from telemetry.state import NetworkState, QueueRef, QueueState
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -178,6 +188,52 @@ def test_a_recommendation_that_is_not_valid_says_why() -> None:
     text = words(drawn(80, *recommendation_lines(answer(RecommendationAnswer, expired), wide=False)))
     assert f"status expired since {clock_text(AT)}" in text
     assert "expired leaf1 runs another." in text
+
+
+@pytest.mark.parametrize(
+    ("more", "remedy"),
+    [
+        (
+            {"blocked": [{"reason": "Switches are frozen by ada.", "remedy": "thaw them first", "until": None}]},
+            "it is blocked: Switches are frozen by ada; thaw them first",
+        ),
+        (
+            {"blocked": [{"reason": "Held.", "until": None}]},
+            "it is blocked: Held; ecntwin recommendations lists them",
+        ),
+        (
+            {"status": "expired", "expired": {"at": AT, "reason": "leaf1 runs another."}},
+            "wait for the next round, or start one by POST /v1/tune, once reports come",
+        ),
+    ],
+    ids=["frozen", "held", "expired"],
+)
+def test_a_refused_approval_says_what_helps(
+    more: dict[str, Any], remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = httpx.MockTransport(lambda request: httpx.Response(200, json=recommendation(**more)))
+    service = ServiceClient("http://x", transport=asked)
+    monkeypatch.setattr(ServiceClient, "at", lambda url: service)
+    with pytest.raises(RefusedError, match=re.escape(remedy)):
+        approve("http://x", "current", nics=False, roles=False, yes=True, wait=False, as_json=False)
+
+
+def test_a_recommendation_says_which_switches_it_leaves_alone_and_why() -> None:
+    told = recommendation(left_out=["spine3"])
+    fleet = [switch(name) for name in (*SWITCHES, "spine1", "spine2", "spine3")]
+    found, switches = answer(RecommendationAnswer, told), answer(list[SwitchAnswer], fleet)
+    left = "spine1, spine2 as they are: none of their queues is a bottleneck"
+    assert f"leaves {left}" in words(drawn(200, *recommendation_lines(found, switches, wide=True)))
+    assert "leaves" not in words(drawn(200, *recommendation_lines(found, switches[:-3], wide=True)))
+
+
+def test_what_a_change_is_worth_tells_of_the_rounds_since() -> None:
+    support = {"rounds": 6, "last": AT, "moments": 8, "traffic_s": 0.08}
+    support |= {"hour_rounds": 6, "hour_agreeing": 6, "changed": None}
+    once, again = (recommendation(support=support | {"rounds": rounds}) for rounds in (1, 6))
+    assert "renewed" not in worth_text(answer(RecommendationAnswer, once))
+    told = worth_text(answer(RecommendationAnswer, again))
+    assert re.search(r"made at .*, \d+ s ago, renewed by 5 rounds, the newest \d+ s ago\.$", told)
 
 
 def test_a_recommendation_that_was_decided_says_by_whom() -> None:
