@@ -52,12 +52,13 @@ from cli.prediction_tables import forecast_lines
 from cli.rollouts import freeze_text, newest, progress_text
 from service.documents.base import list_text
 from settings.errors import InputError
+from settings.sections import DAY_S
+from settings.validation import DURATION
 from twin.units import bytes_text, duration_text, quantity
 
 _INDENT = (0, 0, 0, 2)
 SUBJECTS_SHOWN = 12
 _LEVEL_STYLES = {"well": "green", "watch": "yellow", "bad": "bold red"}
-LONG = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def alarms(url: str, limit: int, *, ended: bool, as_json: bool) -> None:
@@ -193,7 +194,7 @@ def acknowledge(url: str, alarm: str, note: str | None, *, withdraw: bool, as_js
 def silence(
     url: str, kind: str | None, switch: str | None, lasts: str, note: str | None, *, as_json: bool
 ) -> None:
-    for_s = quantity("--for", lasts, LONG)
+    for_s = quantity("--for", lasts, DURATION)
     if not 0 < for_s < inf:
         raise InputError("--for", repr(lasts), "it is above 0 and ends", "give such as 4h")
     asked = {"kind": kind, "switch": switch, "for_s": for_s, "note": note}
@@ -465,7 +466,10 @@ def flows_table(found: FlowsAnswer, flow_class: str | None = None, *, wide: bool
 def forecast(
     url: str, switch: str | None, port: str | None, horizon: str, limit: int, *, as_json: bool
 ) -> None:
-    query: dict[str, str | float] = {"horizon_s": quantity("--horizon", horizon, LONG), "limit": limit}
+    horizon_s = quantity("--horizon", horizon, DURATION)
+    if not 60 <= horizon_s <= DAY_S:
+        raise InputError("--horizon", repr(horizon), "it is from 1m to 1d", "give such as 6h")
+    query: dict[str, str | float] = {"horizon_s": horizon_s, "limit": limit}
     query |= {name: given for name, given in (("switch", switch), ("port", port)) if given is not None}
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/history/forecast", query)

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 from pydantic_core import ErrorDetails
 
 from twin.errors import ParameterError
-from twin.units import BYTES, SHARE, quantity
+from twin.units import BYTES, SECONDS, SHARE, quantity
 
+DURATION: Mapping[str, float] = {**SECONDS, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DATABASE = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://\S*")
 _KINDS = re.compile(r"\b(?:int|float|bool)\b")
 _PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
@@ -61,7 +62,7 @@ def without_password(url: str) -> str:
 
 class Section(BaseModel):
     """A part of the settings: frozen, unknown keys refused, no NaN or infinity, no truth for a number, sizes
-    also as ``4MB``, Pmax also as ``20%``.
+    also as ``4MB``, Pmax as ``20%``, durations as ``10m``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -74,6 +75,8 @@ class Section(BaseModel):
         if isinstance(given, bool) and holds and "bool" not in holds:
             raise ValueError(f"it is a {'whole ' * ('float' not in holds)}number, neither true nor false")
         units = BYTES if "bytes" in name else SHARE if name.startswith("pmax") else None
+        if name.endswith("_s") and not name.endswith("_per_s"):
+            units = DURATION
         if units is None or not isinstance(given, str):
             return given
         try:

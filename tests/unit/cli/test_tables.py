@@ -39,10 +39,10 @@ from cli.recommendations import (
     worth_text,
 )
 from cli.rollouts import hash_lines, rollout_lines, rollouts_table
-from cli.status import alarm_lines, alarms_text, flows_table, silence_text
+from cli.status import alarm_lines, alarms_text, flows_table, forecast, silence_text
 from cli.tune import queues_table
 from service.documents.base import list_text
-from settings.errors import RefusedError
+from settings.errors import InputError, RefusedError
 from telemetry.state import NetworkState, QueueRef, QueueState
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -225,6 +225,12 @@ def test_a_recommendation_says_which_switches_it_leaves_alone_and_why() -> None:
     left = "spine1, spine2 as they are: none of their queues is a bottleneck"
     assert f"leaves {left}" in words(drawn(200, *recommendation_lines(found, switches, wide=True)))
     assert "leaves" not in words(drawn(200, *recommendation_lines(found, switches[:-3], wide=True)))
+
+
+@pytest.mark.parametrize("horizon", ["30", "2d", "inf"])
+def test_a_horizon_out_of_reach_is_named_by_its_option(horizon: str) -> None:
+    with pytest.raises(InputError, match=f"--horizon: received '{horizon}'; it is from 1m to 1d"):
+        forecast("http://x", None, None, horizon, 20, as_json=True)
 
 
 def test_what_a_change_is_worth_tells_of_the_rounds_since() -> None:

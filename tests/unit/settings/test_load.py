@@ -46,18 +46,34 @@ def test_sizes_and_shares_are_read_as_people_write_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark = "{kmin_bytes: 64KB, kmax_bytes: 2.3MB, pmax: 5%}"
-    path = written(tmp_path, f"fabric: {{buffer_bytes: 4MB}}\nincumbent: {{default: {mark}}}\n")
+    times = "rollout: {soak_s: 10m, silence_s: 500ms}\nalarms: {keep: 1, clear_s: '30 s', forget_s: 4h}\n"
+    path = written(tmp_path, f"fabric: {{buffer_bytes: 4MB}}\nincumbent: {{default: {mark}}}\n{times}")
     monkeypatch.setenv("ECNTWIN_SERVER__MAX_BODY_BYTES", "32 MB")
+    monkeypatch.setenv("ECNTWIN_SERVER__SHUTDOWN_GRACE_S", "1m")
     settings = load_settings(path)
     assert settings.fabric.buffer_bytes == 4_000_000
     assert settings.incumbent.default.watermark() == Watermark(64_000, 2_300_000, 0.05)
     assert settings.server.max_body_bytes == 32_000_000
+    assert (settings.rollout.soak_s, settings.rollout.silence_s) == (600, 0.5)
+    assert (settings.alarms.clear_s, settings.alarms.forget_s) == (30, 14_400)
+    assert settings.server.shutdown_grace_s == 60
 
 
 @pytest.mark.parametrize("size", ["4XB", "MB", "inf", "1.5B", "-4MB", "nan"])
 def test_what_is_no_size_is_named_by_its_place(tmp_path: Path, size: str) -> None:
     with pytest.raises(SettingsError, match=r"fabric\.buffer_bytes: received"):
         load_settings(written(tmp_path, f"fabric: {{buffer_bytes: {size}}}\n"))
+
+
+@pytest.mark.parametrize("lasts", ["4x", "m", "inf", "-4m", "1.5ms"])
+def test_what_is_no_duration_is_named_by_its_place(tmp_path: Path, lasts: str) -> None:
+    with pytest.raises(SettingsError, match=r"server\.shutdown_grace_s: received"):
+        load_settings(written(tmp_path, f"server: {{shutdown_grace_s: {lasts}}}\n"))
+
+
+def test_a_rate_is_no_duration(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"limits\.requests_per_s: received '10m'"):
+        load_settings(written(tmp_path, "security: {limits: {requests_per_s: 10m}}\n"))
 
 
 @pytest.mark.parametrize(
