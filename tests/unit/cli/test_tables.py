@@ -194,7 +194,11 @@ def test_a_recommendation_that_is_not_valid_says_why() -> None:
     ("more", "remedy"),
     [
         (
-            {"blocked": [{"reason": "Switches are frozen by ada.", "remedy": "thaw them first", "until": None}]},
+            {
+                "blocked": [
+                    {"reason": "Switches are frozen by ada.", "remedy": "thaw them first", "until": None}
+                ]
+            },
             "it is blocked: Switches are frozen by ada; thaw them first",
         ),
         (
