@@ -392,11 +392,18 @@ def tune(
 
 @app.command()
 def whatif(
-    watermarks: Annotated[
-        Path, typer.Option(help="JSON array of watermarks, or an object with it under results.")
-    ],
     scenario: Annotated[
         Path | None, typer.Argument(help="Scenario file; none with --reports.", show_default=False)
+    ] = None,
+    watermark: Annotated[
+        list[str] | None, unset(help="KMIN,KMAX,PMAX to predict, such as 100KB,400KB,20%; may be repeated.")
+    ] = None,
+    watermarks: Annotated[
+        Path | None,
+        unset(
+            help="JSON array of objects with kmin_bytes, kmax_bytes and pmax (0 to 1), or an object with it "
+            "under results."
+        ),
     ] = None,
     reports: Annotated[Path | None, unset(help="INT reports to rebuild the scenario from.")] = None,
     topology: Annotated[Path | None, unset(help="Topology or scenario file, with --reports.")] = None,
@@ -413,13 +420,13 @@ def whatif(
 ) -> None:
     """Predict given watermarks on a scenario, or on recorded reports."""
     from cli.tune import Scoring
-    from cli.whatif import problem_of
+    from cli.whatif import problem_of, wanted_watermarks
     from cli.whatif import whatif as run
 
     problem = problem_of(scenario, reports, topology, dcqcn, incumbent)
     run(
         problem,
-        watermarks,
+        wanted_watermarks(watermark or (), watermarks),
         engine,
         incumbent,
         Scoring(weights, score),

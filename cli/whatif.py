@@ -1,4 +1,4 @@
-"""``ecntwin whatif``: predictions for watermarks in a file; ``kmin-floor``: where mixed senders share."""
+"""``ecntwin whatif``: predictions for given watermarks; ``kmin-floor``: where mixed senders share."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def problem_of(
 
 def whatif(
     problem: Scenario,
-    watermarks: Path,
+    wanted: Sequence[Watermark],
     engine: str,
     incumbent: str | None,
     scoring: Scoring,
@@ -74,7 +74,6 @@ def whatif(
     n_workers: int | None,
     as_json: bool,
 ) -> None:
-    wanted = read_watermarks(watermarks)
     now = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
     with (
         closing(make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)) as pool,
@@ -129,6 +128,19 @@ def kmin_floors(
     for one in found:
         table.add_row(str(one.n_flows), str(one.n_dcqcn), *watermark_cells(one.watermark))
     console(wide=True).print(table)
+
+
+def wanted_watermarks(given: Sequence[str], path: Path | None) -> list[Watermark]:
+    """Those given as ``KMIN,KMAX,PMAX``, then those of a file; raises ``InputError``."""
+    if not given and path is None:
+        raise InputError(
+            "whatif",
+            "no watermark",
+            "at least one is predicted",
+            "give such as --watermark 100KB,400KB,20%, or --watermarks FILE",
+        )
+    found = [parse_watermark(one, "--watermark") for one in given]
+    return found if path is None else found + read_watermarks(path)
 
 
 def read_watermarks(path: Path) -> list[Watermark]:

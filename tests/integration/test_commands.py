@@ -87,6 +87,20 @@ def test_whatif_answers_in_the_order_asked(command: Command, reference: Path, ma
         assert isinstance(one["score"], float)
 
 
+def test_watermarks_to_predict_are_given_one_by_one(command: Command, reference: Path, marks: Path) -> None:
+    asked = ("whatif", reference / "published-2flow.scenario.json", "--engine", "fluid", "--workers", 1)
+    inline = ("--watermark", "100KB,400KB,20%", "--watermark", "7000,9000,1")
+    found = command.json(*asked, *inline, "--watermarks", marks)
+    assert [(one["kmin_bytes"], one["kmax_bytes"], one["pmax"]) for one in found["results"]] == [
+        (100_000, 400_000, 0.2),
+        (7_000, 9_000, 1.0),
+        (5_000, 50_000, 0.1),
+        (1_000_000, 4_000_000, 1.0),
+    ]
+    assert "--watermark" in command.refused(*asked)
+    assert "Kmin must be below" in command.refused(*asked, "--watermark", "9,3,1")
+
+
 def test_a_truth_file_serves_as_watermarks(command: Command, reference: Path) -> None:
     scenario, truth = (reference / f"published-2flow.{kind}.json" for kind in ("scenario", "truth"))
     wanted = json.loads(truth.read_text("utf-8"))["results"]
