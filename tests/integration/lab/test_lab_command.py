@@ -65,13 +65,15 @@ def test_it_tells_people_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Lately: mean queue" in out
 
 
-def test_a_port_in_use_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert run_to_exit_code(app, [*SMALL, "--listen", f"127.0.0.1:{port}", "--step"]) == 1
-    assert capsys.readouterr().out == ""
+        assert run_to_exit_code(app, [*SMALL, "--listen", f"127.0.0.1:{port}", "--step"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"127.0.0.1 port {port} (address already in use)" in said.err
 
 
 # In a process of its own, as the limit stays.
