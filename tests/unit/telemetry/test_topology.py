@@ -127,7 +127,7 @@ def test_hosts_do_not_forward() -> None:
         (("links", 0, "rate_gbps"), 10**400, "rate_gbps inf"),
         (("links", 0, "rate_gbps"), None, "rate_gbps: received null; it must be a number"),
         (("links", 0, "rate_mbps"), 100, r"links\[0\]: received key 'rate_mbps'; .*did you mean rate_gbps\?"),
-        (("links", 0, "lenght_m"), 3, r"key 'lenght_m'; keys are a, .*; remove it"),
+        (("links", 0, "optics"), 3, r"key 'optics'; keys are a, .*; remove it"),
         (("hosts", 0, "address"), "10.0.0.1", r"hosts\[0\]: received key 'address'; keys are name, ip"),
         (("switches", 0, "names"), "l1", r"switches\[0\]: .* did you mean name\?"),
         (("links",), [], "links: received an empty array; a fabric has links"),
