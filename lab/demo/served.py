@@ -20,8 +20,8 @@ TRAFFIC = "websearch:0.6,incast:12:each_bytes=64KB:period=1ms"
 PACE = 0.004  # simulated seconds per second: a new window by each round, and cores left for rounds
 DURATION_S = 14.4  # an hour at that pace
 PERIOD_S = 1e-3
-PERIODS = 80
-ROUND_EVERY_S = 20.0
+PERIODS = 100
+ROUND_EVERY_S = 25.0
 
 
 @dataclass(frozen=True, slots=True)
