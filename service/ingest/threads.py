@@ -144,7 +144,7 @@ class TelemetryOwner(Generic[PartT]):
             duplicates += added.duplicates
             refused += added.refused
             reasons += added.reasons
-        self._count(accepted, reasons, duplicates)
+        self._count(accepted, reasons)
         return IngestDocument.of(
             accepted + aside,
             reasons.total(),
@@ -154,7 +154,7 @@ class TelemetryOwner(Generic[PartT]):
             listed=self._limits.max_errors_listed,
         )
 
-    def _count(self, accepted: int, reasons: Counter[str], duplicates: int = 0) -> None:
+    def _count(self, accepted: int, reasons: Counter[str]) -> None:
         self._accepted_total.inc(accepted)
         for reason, number in reasons.items():
             if number:

@@ -209,8 +209,8 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         )
         return Added(added.accepted, added.errors, reasons, added.duplicates)
 
-    def _count(self, accepted: int, reasons: Counter[str], duplicates: int = 0) -> None:
-        super()._count(accepted, reasons, duplicates)
+    def _count(self, accepted: int, reasons: Counter[str]) -> None:
+        super()._count(accepted, reasons)
         self.accepted += accepted
         self.rejected += reasons.total()
         if accepted:
