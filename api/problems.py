@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Mount
 
 from api.answers import request_id_of
-from settings.errors import ApiError, BusyError, UnavailableError, UnprocessableError, status_of
+from settings.errors import ApiError, RequestError, UnprocessableError, status_of
 from settings.validation import Mistake, mistake
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError, sentence
@@ -79,7 +79,7 @@ async def _domain(request: Request, error: Exception) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if status_of(error) == 408:
         headers["Connection"] = "close"  # otherwise the rest of the body would be parsed as a request
-    if isinstance(error, BusyError | UnavailableError) and error.retry_after_s is not None:
+    if isinstance(error, RequestError) and error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     return problem_response(problem(error), request, headers)
 

@@ -34,9 +34,15 @@ class AwayError(ApiError):
 
 
 class RequestError(ApiError):
-    """A request that cannot be served; ``status`` is its HTTP status."""
+    """A request that cannot be served, or after ``retry_after_s`` seconds; ``status`` is its HTTP status."""
 
     status: ClassVar[int]
+
+    def __init__(
+        self, where: str, received: str | None, rule: str, remedy: str, *, retry_after_s: int | None = None
+    ) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(where, received, rule, remedy)
 
     def __init_subclass__(cls, *, status: int) -> None:
         cls.status = status
@@ -93,12 +99,6 @@ class PreconditionRequiredError(RequestError, status=428):
 class BusyError(RequestError, status=429):
     """Too much at once; retry after ``retry_after_s`` seconds."""
 
-    def __init__(
-        self, where: str, received: str | None, rule: str, remedy: str, *, retry_after_s: int
-    ) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(where, received, rule, remedy)
-
 
 class HeadTooLargeError(RequestError, status=431):
     """The request line and header fields are over the limit."""
@@ -106,8 +106,6 @@ class HeadTooLargeError(RequestError, status=431):
 
 class UnavailableError(RequestError, status=503):
     """The service cannot do it now, and may later: where it is known, after ``retry_after_s`` seconds."""
-
-    retry_after_s: int | None = None
 
 
 # First match wins, so a class comes before its base.

@@ -68,9 +68,8 @@ async def get_events(
 
 
 def _refused(received: str, rule: str) -> UnavailableError:
-    error = UnavailableError("GET /v1/events", received, rule, "close one, or poll the other routes")
-    error.retry_after_s = RETRY_AFTER_S
-    return error
+    remedy = "close one, or poll the other routes"
+    return UnavailableError("GET /v1/events", received, rule, remedy, retry_after_s=RETRY_AFTER_S)
 
 
 class CallerCheck:
