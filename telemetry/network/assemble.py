@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from telemetry.network.arrivals import flow_arrivals
 from telemetry.network.discovery import discover, journeys
 from telemetry.network.placement import HostNames, Placement, placement
-from telemetry.network.queues import DrainRate, HopRows, drain_rates, hop_rows, queue_states, recent_samples
+from telemetry.network.queues import (
+    DrainRate,
+    HopRows,
+    drain_rates,
+    hop_rows,
+    lifts,
+    queue_states,
+    recent_samples,
+)
 from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowGroup, FlowTable, NetworkState, QueueRef
@@ -140,8 +148,9 @@ class Snapshot:
             # The rate of a discovered port that was never seen full is assumed: no capacity follows from it.
             and (declared or (ref.switch, ref.port) in rates)
         }
-        queues = queue_states(hops, places.refs, capacity, (span_ns[1] - span_ns[0]) * 1e-9)
-        recent = recent_samples(hops, len(places.refs), capacity, span_ns)
+        lift = lifts(hops, capacity, len(places.refs))
+        queues = queue_states(hops, places.refs, capacity, lift, (span_ns[1] - span_ns[0]) * 1e-9)
+        recent = recent_samples(hops, capacity, lift, span_ns)
         del hops  # the largest array, no longer needed
         hosts = HostNames.of(self.flow_keys, topology)
         flows, receiver, bytes_by_class, flows_by_class = self._flows(samples, places, hosts)

@@ -59,9 +59,13 @@ def hop_rows(samples: Samples, hop_queue: NDArray[np.int32]) -> HopRows:
 
 
 def queue_states(
-    hops: HopRows, refs: Sequence[QueueRef], capacity_bytes_per_s: Mapping[int, float], duration_s: float
+    hops: HopRows,
+    refs: Sequence[QueueRef],
+    capacity_bytes_per_s: Mapping[int, float],
+    lift: NDArray[np.float64],
+    duration_s: float,
 ) -> tuple[QueueState, ...]:
-    """One ``QueueState`` per queue in ``refs``, over a window of ``duration_s``.
+    """One ``QueueState`` per queue in ``refs``, over a window of ``duration_s``; ``lift``: of ``lifts``.
 
     ``capacity_bytes_per_s`` by queue number. Where it is missing, the window is cut into bins of eight of the
     queue's usual gaps between samples; a bin counts with the mean depth seen in it, an empty bin as an empty
@@ -83,7 +87,7 @@ def queue_states(
     )
     most = np.zeros(n)
     np.maximum.at(most, queue, depth)
-    mean = np.minimum(mean * _lift(hops, capacity_bytes_per_s, n), most)  # scaling may round up
+    mean = np.minimum(mean * lift, most)  # scaling may round up
     unknown = np.bincount(queue, minlength=n) == 0
     mean[unknown] = high[unknown] = most[unknown] = np.nan
     with_mark = hops.marked >= 0
@@ -111,10 +115,13 @@ def queue_states(
 
 
 def recent_samples(
-    hops: HopRows, n_queues: int, capacity_bytes_per_s: Mapping[int, float], span_ns: tuple[int, int]
+    hops: HopRows,
+    capacity_bytes_per_s: Mapping[int, float],
+    lift: NDArray[np.float64],
+    span_ns: tuple[int, int],
 ) -> QueueSamples:
     """The rows of the last ``RECENT_S`` of the window whose depth and capacity are known."""
-    known, held_s = _held(hops, _all_bytes(hops, n_queues), capacity_bytes_per_s)
+    known, held_s = _held(hops, _all_bytes(hops, len(lift)), capacity_bytes_per_s)
     since_ns = span_ns[1] - round(RECENT_S * NS_PER_S)
     chosen = np.flatnonzero(~np.isnan(held_s) & (hops.ts_ns[known] >= since_ns))
     rows = known[chosen]
@@ -122,7 +129,7 @@ def recent_samples(
         queue=hops.queue[rows],
         at_s=(hops.ts_ns[rows] - span_ns[0]) / NS_PER_S,
         depth_bytes=hops.queue_bytes[rows],
-        held_s=held_s[chosen] * _lift(hops, capacity_bytes_per_s, n_queues)[hops.queue[rows]],
+        held_s=held_s[chosen] * lift[hops.queue[rows]],
         packets=hops.true_packets[rows],
         marked=hops.marked[rows],
     )
@@ -146,7 +153,7 @@ def _held(
     return known, hops.true_bytes[known] * scale[hops.queue[known]]
 
 
-def _lift(hops: HopRows, capacity_bytes_per_s: Mapping[int, float], n: int) -> NDArray[np.float64]:
+def lifts(hops: HopRows, capacity_bytes_per_s: Mapping[int, float], n: int) -> NDArray[np.float64]:
     """Mean depth of each queue by Little's law (bytes × stay) ÷ that from depths at line rate (bytes × depth
     ÷ capacity). Stays scatter more than depths: 1 unless larger by more than two standard errors and what
     packets that came before the window can add.

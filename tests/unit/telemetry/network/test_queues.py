@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.network.queues import HopRows, drain_rates, queue_states, recent_samples, service_rates
-from telemetry.state import QueueRef
+from telemetry.network import queues
+from telemetry.network.queues import HopRows, drain_rates, lifts, service_rates
+from telemetry.state import QueueRef, QueueSamples, QueueState
 
 QUEUES = [QueueRef("s", "a", 0), QueueRef("s", "b", 0)]
 
@@ -31,6 +32,19 @@ def hops(
         residence_ns=np.array(residence_ns or [-1] * n, np.int32),
         marked=np.array(marked or [-1] * n, np.int8),
     )
+
+
+def queue_states(
+    rows: HopRows, refs: list[QueueRef], capacity: dict[int, float], duration_s: float
+) -> tuple[QueueState, ...]:
+    lift = lifts(rows, capacity, len(refs))
+    return queues.queue_states(rows, refs, capacity, lift, duration_s)
+
+
+def recent_samples(
+    rows: HopRows, n_queues: int, capacity: dict[int, float], span_ns: tuple[int, int]
+) -> QueueSamples:
+    return queues.recent_samples(rows, capacity, lifts(rows, capacity, n_queues), span_ns)
 
 
 def test_idle_time_counts_as_empty() -> None:
