@@ -72,6 +72,11 @@ class _Routes:
     alone_s: NDArray[np.float64]
 
 
+def elephants_count(elephant_bytes: float, all_bytes: float) -> bool:
+    """Whether their speed counts in a gain: few of them among many smaller messages are not what it means."""
+    return elephant_bytes > 0 and elephant_bytes >= LEAST_BULK_SHARE * all_bytes
+
+
 def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> WindowFigures:
     """The figures of a window with at least one report; ``topology`` as its state has it."""
     samples = snapshot.samples()
@@ -104,7 +109,7 @@ def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> 
 
     elephants, through = float(seen.bytes[seen.elephant].sum()), float(seen.through_bytes.sum())
     begun = float(seen.bytes[seen.begun].sum())
-    bulk = through > 0 or (elephants > 0 and elephants >= LEAST_BULK_SHARE * begun)
+    bulk = through > 0 or elephants_count(elephants, begun)
     return WindowFigures(
         whole=figures(None),
         without_block=tuple(figures(number) for number in range(n_blocks)),

@@ -7,7 +7,8 @@ persist (what is delivered of all flows, where an engine does not tell), weighte
 are both. D is what small messages suffer: the geometric mean of the mice's p99 slowdown and the probe's,
 weighted alike unless the policy says otherwise. L is the share of port time paused plus the share of bytes
 lost. A part whose figure one of the two runs lacks counts nothing. The incumbent gains exactly 0, and a
-candidate's gain depends on itself and the incumbent alone.
+candidate's gain depends on itself and the incumbent alone. Elephants that carry less than a twentieth of the
+bytes count nothing, where no flow persists.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from telemetry.network.figures import LEAST_BULK_SHARE
+from telemetry.network.figures import elephants_count
 from twin.errors import ParameterError, check_not_negative
 from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, GainFigures, Prediction, SolveStatus
 from twin.scenario import Scenario
@@ -110,7 +111,7 @@ def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
 
 def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> float | None:
     """Bytes of never-ending flows as a share of theirs and of the completing elephants'; None without either,
-    or where elephants carry less than ``LEAST_BULK_SHARE`` of the bytes and no flow is never-ending.
+    or where no flow is never-ending and elephants carry too little to count (``elephants_count``).
 
     Never-ending flows get what is delivered beside the finite ones: ``goodput_bytes_per_s`` over the run less
     the finite flows' payload.
@@ -122,7 +123,7 @@ def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> fl
     carried = np.minimum(payload, np.maximum(left_s, 0.0) * scenario.port_rate_bytes_per_s[nic])
     elephants = float(carried[finite & (payload >= ELEPHANT_FROM_BYTES)].sum())
     if finite.all():
-        return 0.0 if elephants > 0 and elephants >= LEAST_BULK_SHARE * float(carried.sum()) else None
+        return 0.0 if elephants_count(elephants, float(carried.sum())) else None
     persistent = max(goodput_bytes_per_s * scenario.duration_s - float(carried[finite].sum()), 0.0)
     return persistent / (persistent + elephants) if persistent + elephants > 0 else 1.0
 
