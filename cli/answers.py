@@ -62,7 +62,7 @@ class BlockAnswer(msgspec.Struct, frozen=True):
 
     reason: str
     until: str | None
-    remedy: str = "ecntwin recommendations lists them"
+    remedy: str = ""
 
 
 class SupportAnswer(msgspec.Struct, frozen=True):

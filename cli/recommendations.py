@@ -374,7 +374,7 @@ def _checked(found: RecommendationAnswer, beside: list[str]) -> CoTuningAnswer |
             rule = f"ports cannot be set by role: {why}"
     elif found.blocked:
         rule = "it is blocked: " + " ".join(block.reason for block in found.blocked).removesuffix(".")
-        remedy = found.blocked[0].remedy
+        remedy = found.blocked[0].remedy or remedy
     elif found.expired is not None:
         rule = f"it is expired: {found.expired.reason.removesuffix('.')}"
         remedy = "wait for the next round, or start one by POST /v1/tune, once reports come"

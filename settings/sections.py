@@ -228,8 +228,9 @@ class LosslessSettings(NeighbourSettings):
     """
 
 
-def _levels(section: Section, mild: str, grave: str) -> Iterator[tuple[str, float | None, float | None]]:
+def _levels(section: Section, mild: str, grave: str) -> list[tuple[str, float | None, float | None]]:
     """What is measured, and its two thresholds; raises ``ValueError`` where the milder one is above."""
+    found = []
     for name in type(section).model_fields:
         kind, _, level = name.rpartition("_")
         if level != mild:
@@ -240,7 +241,8 @@ def _levels(section: Section, mild: str, grave: str) -> Iterator[tuple[str, floa
                 f"{name} {low:g} is above {kind}_{grave} {high:g}: the milder level comes first; "
                 "lower the first or raise the second"
             )
-        yield kind, low, high
+        found.append((kind, low, high))
+    return found
 
 
 _SILENCE = frozenset({"telemetry_silent", "switch_silent"})
@@ -519,6 +521,5 @@ class ConditionSettings(Section):
 
     @model_validator(mode="after")
     def _watch_comes_first(self) -> Self:
-        for _ in _levels(self, "watch", "bad"):
-            pass
+        _levels(self, "watch", "bad")
         return self

@@ -30,10 +30,9 @@ from twin.arrivals.bursts import (
     usual_spacing,
 )
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
-from twin.arrivals.sizes import SizeFit, fit_sizes, one_size
+from twin.arrivals.sizes import SHARPEST, SizeFit, fit_sizes, one_size
 
 MANY_SAMPLES = 16  # the size is known to a quarter: bursts are sought among messages with fewer
-_SURE_SAMPLES = 100  # ... and to a tenth
 MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for one seen, in any case
 _APART = 0.05  # of the time modelled: how far from the message that gives its time an unseen one may start
 _TOGETHER_S = 3e-6
@@ -291,7 +290,7 @@ def _sizes_of_seen(
     Quantiles follow each other by the golden section, so that those of neighbours lie evenly too.
     """
     wire = arrivals.wire_bytes.copy()
-    few = rows[arrivals.n_samples[rows] < _SURE_SAMPLES]
+    few = rows[arrivals.n_samples[rows] < SHARPEST]
     likely, group = _likely(arrivals, few, fit)
     for number, given in enumerate(likely):
         mine = few[group == number]

@@ -27,7 +27,7 @@ _FARTHEST = 60.0  # of that logarithm from 0, so that nothing overflows
 _TAIL = 1.5  # the largest size on the grid ÷ the largest estimate
 _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing else is known
 _FALLING_POWER = 2.0
-_SHARPEST = 100.0  # samples that tell a size to a tenth
+SHARPEST = 100.0  # samples that tell a size to a tenth
 _MULTIPLES = 0.1  # of messages, whose last packet is a full one
 _FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
 _ONE_SIZE_WITHIN = 1.3  # times the variance of one size; exponential sizes have 1.4 to 2 times as much
@@ -192,5 +192,5 @@ def _poisson(count: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.
     closely than the grid does, or a large one would be likely at no step of it.
     """
     n = count[:, None].astype(np.float64)
-    log = np.minimum(n, _SHARPEST) * (np.log(mean / n) - mean / n + 1.0)
+    log = np.minimum(n, SHARPEST) * (np.log(mean / n) - mean / n + 1.0)
     return np.asarray(np.exp(log))
