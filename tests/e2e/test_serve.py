@@ -72,7 +72,13 @@ def answer(client: httpx.Client, example: Path) -> dict[str, Any]:
         headers={"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"},
     )
     assert posted.status_code == 202
-    assert posted.json() == {"accepted": 31_983, "rejected": 0, "errors": [], "error_count": 0}
+    assert posted.json() == {
+        "accepted": 31_983,
+        "duplicates": 0,
+        "rejected": 0,
+        "errors": [],
+        "error_count": 0,
+    }
     tuned = client.post("/v1/tune")
     assert tuned.status_code == 200, tuned.text
     document: dict[str, Any] = tuned.json()
