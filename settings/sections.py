@@ -60,6 +60,11 @@ KINDS: Mapping[str, Kind] = {
         "Read what the hardware runs (GET /v1/switches): the profile bound to the queue, ECN enabled for its "
         "colour, and that senders set ECT.",
     ),
+    "declared_rate": Kind(
+        "yes",
+        "Compare the link's rate in the topology (rate_gbps, in Gbit/s) with the switch's port, and the "
+        "sampling of its INT: predictions of this port are wrong until one is corrected.",
+    ),
     "clock_skew": Kind(
         "share", "Check NTP or PTP of the sinks; the window believes the time most of them tell."
     ),
@@ -366,6 +371,7 @@ class AlarmSettings(Section):
                 "counter_source": held,
                 "nic_source": held,
                 "history_lost": grew,
+                "declared_rate": replace(held, clear_s=self.clear_s),  # windows of one load differ
             }
             | {condition.kind: condition.rule for condition in self.conditions()}
         )

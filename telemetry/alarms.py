@@ -10,6 +10,8 @@ switches not in ``awaited`` (None: all are) are left out too.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -19,15 +21,23 @@ from typing import Literal, NamedTuple
 from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
+from telemetry.topology import GBPS
 
 PFC_STORM = "pfc_storm"
 PFC_FRAMES = "pfc_frames"
 LOSSLESS_LOSS = "lossless_loss"
 ECN_OFF = "ecn_off"
+DECLARED_RATE = "declared_rate"
 SEQUENCE_GAPS = "sequence_gaps"
 
 LEAST_SAMPLES = 200
 """Samples of a queue below which missing marks prove nothing."""
+
+RATE_SLACK = 1.05
+"""A port carries more than declared from here on: rates are rounded, and clocks are a little off."""
+
+RATE_ERRORS = 4.0
+"""Standard errors of what a port carries, by the packets sampled there, that must not explain it."""
 
 MOST_WATCHED = 2_048
 FORGOTTEN = "it is not measured any more"
@@ -405,6 +415,31 @@ def ecn_findings(
             over,
             f"{of} held {figure_text(queue.depth_p99_bytes)} bytes (99th percentile), {over:.3g} times its "
             f"Kmax of {figure_text(kmax_bytes)}, and not one packet was marked: ECN seems to be off on it",
+        )
+
+
+def rate_findings(queues: Iterable[QueueState], awaited: Container[str] | None = None) -> Iterator[Finding]:
+    """1 for a port that carries more than its declared rate, beyond what sampling leaves open; else 0."""
+    by_port: defaultdict[tuple[str, str], list[QueueState]] = defaultdict(list)
+    for queue in queues:
+        if queue.capacity_bytes_per_s is not None:
+            by_port[queue.ref.switch, queue.ref.port].append(queue)
+    for (switch, port), own in by_port.items():
+        carried = sum(queue.throughput_bytes_per_s for queue in own)
+        declared = max(queue.capacity_bytes_per_s or 0.0 for queue in own)
+        noise = RATE_ERRORS / math.sqrt(max(sum(queue.n_samples for queue in own), 1))
+        over = carried * (1.0 - noise) > RATE_SLACK * declared
+        if not over and awaited is not None and switch not in awaited:
+            continue
+        of = f"{switch} {port}"
+        says = f"{of} carried {carried / GBPS:.3g} Gbit/s by INT, and the topology declares {declared / GBPS:.3g}"
+        yield Finding(
+            Subject(DECLARED_RATE, of, switch),
+            float(over),
+            f"{says}: the declared rate is too low, or the reports' sampling rate is not what the sink really "
+            "takes"
+            if over
+            else says,
         )
 
 

@@ -35,6 +35,7 @@ from telemetry.alarms import (
     gap_findings,
     loss_findings,
     pause_findings,
+    rate_findings,
 )
 from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
@@ -283,6 +284,8 @@ class AlarmChecks:
 
         self._incasts = incast_sites(state, kmax_of)
         yield from ecn_findings(state.queues, ports, kmax_of, awaited)
+        if state.topology_declared:
+            yield from rate_findings(state.queues, awaited)
 
     def _of_state(self, state: NetworkState, now_s: float) -> Iterator[Finding]:
         off_s = self._offset_s(state)

@@ -14,10 +14,12 @@ from telemetry.alarms import (
     gap_findings,
     loss_findings,
     pause_findings,
+    rate_findings,
 )
 from telemetry.counters.window import PortRates, Rates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
+from telemetry.topology import GBPS
 
 REF = QueueRef("leaf1", "Ethernet0", 3)
 
@@ -62,6 +64,32 @@ def test_a_port_that_does_not_tell_by_queue_is_told_as_a_whole() -> None:
     (found,) = loss_findings([port(Rates(drops_per_s=9.0), q3=Rates(pause_share=0.0))], {3})
     assert (found.subject.of, found.value, found.worst) == ("leaf1 Ethernet0", 9.0, Level.WARNING)
     assert list(loss_findings([port(Rates(pause_share=0.0))], {3})) == []
+
+
+def carrying(gbps: float, declared_gbps: float | None, samples: int, queue: int = 3) -> QueueState:
+    capacity = None if declared_gbps is None else declared_gbps * GBPS
+    ref = QueueRef("leaf1", "Ethernet0", queue)
+    return QueueState(ref, samples, math.nan, math.nan, math.nan, None, gbps * GBPS, capacity)
+
+
+@pytest.mark.parametrize(
+    ("carried", "samples", "over"),
+    [(7.7, 5_000, 1.0), (1.04, 1_000_000, 0.0), (1.06, 1_000_000, 1.0), (2.0, 60, 0.0), (2.0, 80, 1.0)],
+)
+def test_a_port_that_carries_more_than_declared_beyond_what_sampling_leaves_open(
+    carried: float, samples: int, over: float
+) -> None:
+    (found,) = rate_findings([carrying(carried, 1.0, samples)])
+    assert (found.subject, found.value) == (Subject("declared_rate", "leaf1 Ethernet0", "leaf1"), over)
+    assert f"carried {carried:.3g} Gbit/s by INT, and the topology declares 1" in found.sentence
+    assert ("the declared rate is too low" in found.sentence) == bool(over)
+
+
+def test_what_the_queues_of_a_port_carry_is_added_up() -> None:
+    (found,) = rate_findings([carrying(0.7, 1.0, 9_000), carrying(0.7, 1.0, 9_000, queue=4)])
+    assert found.value == 1.0
+    assert list(rate_findings([carrying(7.7, None, 9_000)])) == []
+    assert list(rate_findings([carrying(0.7, 1.0, 9_000)], ())) == []
 
 
 @pytest.mark.parametrize(("marked", "over"), [(0.0, 1.5), (12.0, 0.0)])
