@@ -19,13 +19,17 @@ from bench.__main__ import one_of, parser_of
 from bench.accuracy import FIGURES, REFERENCE, as_predictions, markdown, order_agreement
 from bench.figure import Figure
 from bench.search import INCUMBENT
+from lab.reports import ReportWriter
+from learn.states import State
 from service.tuning.recordings import read_bytes, read_fabric
-from service.tuning.round import rebuilt
+from service.tuning.round import Fabric, rebuilt
 from telemetry.decode.json import decode
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, joined
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
 from telemetry.window.window import Window
+from twin.packet.fabric import Fabric as PacketFabric
+from twin.packet.plan import FabricPlan
 from twin.prediction import Prediction, averaged
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario
@@ -36,6 +40,7 @@ COARSER = MappingProxyType({256: 0.10, 1_024: 0.10, 4_096: 0.20})  # one packet 
 THINNING_SEEDS = (1, 2, 3, 4, 5)
 ENGINE_SEEDS = (1, 2, 3, 4)  # one alone moves the mean queue of `parking-lot` by 8 %
 RATIO_GOAL = 0.15
+DRAWN_ONE_IN, REPORTS_SEED, STEP_S = 64, 4, 1e-3  # a seed that judges no watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,29 @@ def scenario_of(name: str, thinned: int = 1, seed: int = 0) -> Scenario:
     """The scenario that a round makes of that state."""
     _, fabric = read_fabric(REFERENCE / f"{name}.scenario.json", None)
     return rebuilt(state_of(name, thinned, seed), fabric, INCUMBENT).scenario
+
+
+def rebuilt_state(drawn: State) -> Scenario:
+    """The scenario that a round makes of the reports of a drawn state's packets, one in ``DRAWN_ONE_IN``."""
+    scenario, rate = drawn.scenario, 1.0 / DRAWN_ONE_IN
+    plan = FabricPlan.of(scenario)
+    fabric = PacketFabric(plan, watermark=drawn.incumbent, seed=REPORTS_SEED, sampling_rate=rate)
+    fabric.offer_routed(scenario.flows)
+    writer = ReportWriter(plan, {host.name: host.ip for host in drawn.topology.hosts}, sampling_rate=rate)
+    batches: list[ReportBatch] = []
+    while fabric.now_s < scenario.duration_s - 1e-9:
+        samples = fabric.advance(min(fabric.now_s + STEP_S, scenario.duration_s)).samples
+        batches += [decode(body.content).batch for body in writer.bodies(samples)]
+    batch = joined(batches)
+    window = Window(WindowSettings.covering(batch), drawn.topology)
+    window.add(batch)
+    known = Fabric(
+        dcqcn=scenario.dcqcn,
+        mtu_payload_bytes=scenario.mtu_payload_bytes,
+        buffer_bytes=scenario.buffer_bytes,
+        pfc=scenario.pfc,
+    )
+    return rebuilt(window.state(), known, drawn.incumbent, live=True).scenario
 
 
 @cache

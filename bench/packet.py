@@ -3,7 +3,8 @@ large fabric takes, and how close the answers come to the reference truths.
 
 Times are of one thread alone, warm. The other simulator's time is what the truth files recorded
 (``simulator_wall_s``) on its own machine. ``python -m bench.packet drawn [FIRST [COUNT]]`` holds the replay
-against packets on fabrics and traffic drawn at random: ten seconds each on a core.
+against packets on fabrics and traffic drawn at random, on their flows and as rebuilt from reports: a quarter
+of a minute each on a core.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from bench import accuracy
 from bench.__main__ import parser_of
 from bench.accuracy import Cell, markdown
 from bench.figure import Figure, write
+from bench.from_reports import rebuilt_state
 from learn.states import any_watermark, state
 from telemetry.topology import leaf_spine
 from twin.engine import engine
@@ -50,6 +53,7 @@ RATIO_GOAL, RANK_GOAL, NOISY_RANK_GOAL = 0.10, 0.97, 0.93
 FIRST_DRAWN, N_DRAWN = 6_000_000, 70  # beyond the states that anything was learnt from or worked out on
 LEAST_QUEUE_BYTES = 300.0  # of a shorter mean a ratio says nothing
 VENDOR_CNP_S = 15e-6
+BY_REPLAY, FROM_REPORTS, BY_PACKETS = "replay", "replay from reports", "another seed of packets"
 POLICY = POLICIES["balanced"]
 TRUTH_PACKET_S = 83e-9  # what 1048 bytes take at the truths' 100 Gbit/s ports (PROVENANCE.md)
 
@@ -186,14 +190,15 @@ def measure() -> Iterable[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A state drawn at random: by figure, replay ÷ packets of each watermark; and gain lost to the best of
-    these, judged by packets, by the replay's pick and by that of another seed of the packets.
+    """A state drawn at random: by figure, replay ÷ packets of each watermark; and of the replay on its flows,
+    of the replay on what reports show, and of another seed of packets, how far gains are from those by
+    packets (median), and the gain that the pick loses to the best of these, judged by packets.
     """
 
     clocks: str
     ratios: dict[str, list[float]]
-    lost: float
-    lost_by_packets: float
+    off: dict[str, float]
+    lost: dict[str, float]
 
 
 def drawn(seed: int) -> Drawn:
@@ -212,19 +217,26 @@ def drawn(seed: int) -> Drawn:
             mean = float(np.mean([one[figure] for one in packets]))
             if mean > (LEAST_QUEUE_BYTES if figure == "mean queue" else 0.0):
                 ratios[figure].append(float(np.mean([one[figure] for one in ours])) / mean)
-    gains = {
-        name: np.array(
-            [[one.value for one in gains_over_first(found.scenario, run, POLICY)] for run in of_seeds]
-        )
-        for name, of_seeds in runs.items()
+    from_reports = rebuilt_state(found)
+    seen = [engine("replay").predict(from_reports, watermarks, seed=one) for one in (1, 2)]
+    by_packets = _gains(found.scenario, runs["packet"])
+    truth, of_two = by_packets.mean(axis=0), by_packets[1:].mean(axis=0)
+    judged = {
+        BY_REPLAY: (_gains(found.scenario, runs["replay"]).mean(axis=0), truth),
+        FROM_REPORTS: (_gains(from_reports, seen).mean(axis=0), truth),
+        BY_PACKETS: (by_packets[0], of_two),
     }
-    truth, of_two = gains["packet"].mean(axis=0), gains["packet"][1:].mean(axis=0)
     return Drawn(
         "vendor" if found.scenario.dcqcn.cnp_interval_s < VENDOR_CNP_S else "paper",
         dict(ratios),
-        float(truth.max() - truth[gains["replay"].mean(axis=0).argmax()]),
-        float(of_two.max() - of_two[gains["packet"][0].argmax()]),
+        {name: float(np.median(np.abs(gain - true)[1:])) for name, (gain, true) in judged.items()},
+        {name: float(true.max() - true[gain.argmax()]) for name, (gain, true) in judged.items()},
     )
+
+
+def _gains(scenario: Scenario, runs: Sequence[Sequence[Prediction]]) -> NDArray[np.float64]:
+    """Gains [seed, watermark] over the first watermark."""
+    return np.array([[one.value for one in gains_over_first(scenario, run, POLICY)] for run in runs])
 
 
 def _figures(prediction: Prediction) -> dict[str, float]:
@@ -250,8 +262,12 @@ def show_drawn(first: int, count: int) -> None:
             low, median, high = np.quantile(all_of, (0.1, 0.5, 0.9)) if all_of else (np.nan,) * 3
             cells.append(f"{median:.2f} ({low:.2f} to {high:.2f})")
         table.add_row(figure, *cells)
-    for name, key in (("gain lost by its pick", "lost"), ("… by another seed of packets", "lost_by_packets")):
-        table.add_row(name, *(f"{np.mean([getattr(one, key) for one in of]):.3f}" for of in kinds.values()))
+    for name in (BY_REPLAY, FROM_REPORTS, BY_PACKETS):
+        cells = [
+            f"{np.mean([one.off[name] for one in of]):.3f}, {np.mean([one.lost[name] for one in of]):.3f}"
+            for of in kinds.values()
+        ]
+        table.add_row(f"gains off, lost by the pick: {name}", *cells)
     Console(width=120).print(table)
 
 

@@ -35,6 +35,7 @@ class State:
 
     family: str
     traffic: str
+    topology: Topology
     scenario: Scenario
     incumbent: Watermark
 
@@ -66,7 +67,7 @@ def state(seed: int, draw: int = 0) -> State:
         duration_s = max(_SHORTEST_S, duration_s * MOST_FLOWS / len(made))
         made = traffic.traffic(hosts, duration_s=duration_s, seed=moment)
     scenario = scenario_of(made, topology, plan, duration_s)
-    return State(family, line, scenario, any_watermark(rng))
+    return State(family, line, topology, scenario, any_watermark(rng))
 
 
 def any_watermark(rng: np.random.Generator) -> Watermark:

@@ -30,9 +30,8 @@ from twin.arrivals.bursts import (
     usual_spacing,
 )
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
-from twin.arrivals.sizes import SHARPEST, SizeFit, fit_sizes, one_size
+from twin.arrivals.sizes import MANY_SAMPLES, SHARPEST, SizeFit, fit_sizes, one_size
 
-MANY_SAMPLES = 16  # the size is known to a quarter: bursts are sought among messages with fewer
 MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for one seen, in any case
 _APART = 0.05  # of the time modelled: how far from the message that gives its time an unseen one may start
 _TOGETHER_S = 3e-6

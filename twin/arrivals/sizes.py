@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import lambertw, pdtrc
+from scipy.special import lambertw, pdtr, pdtrc
 
 STEPS_PER_DECADE = 8
 _MOST_STEPS, _SETTLED = 2_000, 1e-9  # of the optimiser; relative change of what it minimises
@@ -27,6 +27,7 @@ _FARTHEST = 60.0  # of that logarithm from 0, so that nothing overflows
 _TAIL = 1.5  # the largest size on the grid ÷ the largest estimate
 _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing else is known
 _FALLING_POWER = 2.0
+MANY_SAMPLES = 16  # the size is known to a quarter
 SHARPEST = 100.0  # samples that tell a size to a tenth
 _MULTIPLES = 0.1  # of messages, whose last packet is a full one
 _FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
@@ -123,8 +124,15 @@ def fit_sizes(
         method="L-BFGS-B",
         options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "ftol": _SETTLED},
     )
+    # As many bytes in messages of few samples as have few, and of many as have many: the fit may have too
+    # little of one large message, and to make up for it all over would multiply the small ones.
     carried = prior * np.exp(found.x)
-    carried *= total / carried.sum()
+    by_few = pdtr(MANY_SAMPLES - 2, mean)  # share of the samples
+    few = float((seen * how_many)[seen < MANY_SAMPLES].sum()) * spacing_bytes
+    carried *= sum(
+        wanted / max(float(carried @ part), 1e-300) * part
+        for wanted, part in ((few, by_few), (total - few, 1.0 - by_few))
+    )
     return SizeFit(spacing_bytes, size, carried / size, packet)
 
 

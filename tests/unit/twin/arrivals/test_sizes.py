@@ -112,6 +112,17 @@ def test_many_samples_leave_no_doubt_and_no_small_messages() -> None:
     assert fit.quantile(given, np.array([0.5]))[0] == pytest.approx(400 * spacing, rel=0.2)
 
 
+def test_one_large_message_does_not_multiply_the_small_ones() -> None:
+    spacing = 64 * PACKET
+    few = [1, 1, 3, 3, 7]
+    alone, beside = (
+        bytes_between(fit_sizes(np.array(n), spacing, PACKET), 0, 16 * spacing)
+        for n in (few, [*few, 27, 30, 700])
+    )
+    assert alone == pytest.approx(sum(few) * spacing, rel=0.1)
+    assert beside == pytest.approx(sum(few) * spacing, rel=0.3)
+
+
 @pytest.mark.parametrize("n", [[10**6], [1, 10**6], [3, 10**4, 10**6], [1]])
 def test_counts_of_any_size_are_likely_somewhere(n: list[int]) -> None:
     spacing = 64 * PACKET
