@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+import textwrap
 import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +71,9 @@ def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
     screen.print("Mean queue over time")
     for line in queue_lines(outcome):
         screen.print(line)
-    screen.print(f"\n{verdict(outcome)}")
+    # The screen itself would part a number from its unit.
+    sentence = textwrap.fill(verdict(outcome).replace(" %", "\N{NO-BREAK SPACE}%"), screen.width)
+    screen.print("\n" + sentence.replace("\N{NO-BREAK SPACE}", " "))
     drawing = f" Picture: {written}." if written else ""
     screen.print(f"{duration_text(outcome.wall_s)} in all.{drawing}\n")
     screen.print(

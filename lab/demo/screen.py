@@ -162,8 +162,7 @@ def verdict(outcome: Outcome) -> str:
     return (
         f"{pushed} of {len(rounds)} rounds changed the watermark; over the whole run the closed loop is "
         f"{gain_text(abs(outcome.lead), None)} {compared} than the better static setting, the {better}'s. "
-        f"Gain: elephants' speed and small messages' delay, half each, and pauses, over the vendor "
-        f"default.{short}"
+        f"Gain: elephants' speed and small messages' delay, half each, and pauses.{short}"
     )
 
 
