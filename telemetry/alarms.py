@@ -432,12 +432,13 @@ def rate_findings(queues: Iterable[QueueState], awaited: Container[str] | None =
         if not over and awaited is not None and switch not in awaited:
             continue
         of = f"{switch} {port}"
-        says = f"{of} carried {carried / GBPS:.3g} Gbit/s by INT, and the topology declares {declared / GBPS:.3g}"
+        found, given = (f"{rate / GBPS:.3g}" for rate in (carried, declared))
+        says = f"{of} carried {found} Gbit/s by INT, and the topology declares {given}"
         yield Finding(
             Subject(DECLARED_RATE, of, switch),
             float(over),
-            f"{says}: the declared rate is too low, or the reports' sampling rate is not what the sink really "
-            "takes"
+            f"{says}: the declared rate is too low, or the sampling rate of the reports is not what the sink "
+            "really takes"
             if over
             else says,
         )
