@@ -27,6 +27,7 @@ from telemetry.decode.json import decode
 from telemetry.report import ReportBatch, joined
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
+from telemetry.topology import Topology
 from telemetry.window.window import Window
 from twin.packet.fabric import Fabric as PacketFabric
 from twin.packet.plan import FabricPlan
@@ -40,7 +41,7 @@ COARSER = MappingProxyType({256: 0.10, 1_024: 0.10, 4_096: 0.20})  # one packet 
 THINNING_SEEDS = (1, 2, 3, 4, 5)
 ENGINE_SEEDS = (1, 2, 3, 4)  # one alone moves the mean queue of `parking-lot` by 8 %
 RATIO_GOAL = 0.15
-DRAWN_ONE_IN, REPORTS_SEED, STEP_S = 64, 4, 1e-3  # a seed that judges no watermark
+DRAWN_ONE_IN, REPORTS_SEED = 64, 4  # a seed that judges no watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ def state_of(name: str, thinned: int = 1, seed: int = 0) -> NetworkState:
     if thinned > 1:
         kept = np.random.default_rng(seed).random(len(batch)) < 1 / thinned
         batch = replace(batch, sampling_rate=batch.sampling_rate / thinned).take(kept)
+    return _seen(batch, topology)
+
+
+def _seen(batch: ReportBatch, topology: Topology) -> NetworkState:
     window = Window(WindowSettings.covering(batch), topology)
     window.add(batch)
     return window.state()
@@ -94,20 +99,15 @@ def rebuilt_state(drawn: State) -> Scenario:
     fabric = PacketFabric(plan, watermark=drawn.incumbent, seed=REPORTS_SEED, sampling_rate=rate)
     fabric.offer_routed(scenario.flows)
     writer = ReportWriter(plan, {host.name: host.ip for host in drawn.topology.hosts}, sampling_rate=rate)
-    batches: list[ReportBatch] = []
-    while fabric.now_s < scenario.duration_s - 1e-9:
-        samples = fabric.advance(min(fabric.now_s + STEP_S, scenario.duration_s)).samples
-        batches += [decode(body.content).batch for body in writer.bodies(samples)]
-    batch = joined(batches)
-    window = Window(WindowSettings.covering(batch), drawn.topology)
-    window.add(batch)
+    bodies = writer.bodies(fabric.advance(scenario.duration_s).samples)
+    state = _seen(joined([decode(body.content).batch for body in bodies]), drawn.topology)
     known = Fabric(
         dcqcn=scenario.dcqcn,
         mtu_payload_bytes=scenario.mtu_payload_bytes,
         buffer_bytes=scenario.buffer_bytes,
         pfc=scenario.pfc,
     )
-    return rebuilt(window.state(), known, drawn.incumbent, live=True).scenario
+    return rebuilt(state, known, drawn.incumbent, live=True).scenario
 
 
 @cache

@@ -213,6 +213,9 @@ COLLECTIVES = MappingProxyType(
 )
 
 
+EVERY = MappingProxyType({**TRAFFIC, **COLLECTIVES})
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A round's answer, and the gain over the vendor default of what it recommends, as packets show it."""
@@ -315,10 +318,8 @@ def gains_off(name: str) -> tuple[float, float]:
     predicts them on the moments that leaders of a round run on: root mean square; and what the best of them
     by prediction, or standing still, loses by packets.
     """
-    live = {**TRAFFIC, **COLLECTIVES}[name]
-    policy = POLICIES[POLICY]
-    now = by_packets(live, VENDOR_DEFAULT)
-    true = np.array([gain_over(now, by_packets(live, one), policy, 0.0).value for one in COMPARED])
+    live = EVERY[name]
+    true = np.array([_gain(live, one) for one in COMPARED])
     seen = list(states(live))
     kept = _moments_before(live, seen)
     judged = kept.to_judge(*_moment(live, seen[-1], kept), seen[-1])
@@ -326,7 +327,7 @@ def gains_off(name: str) -> tuple[float, float]:
     for moment in judged.long or judged.moments:
         for seed in (1, 2, 3):
             first, *others = ReplayEngine().predict(moment, [VENDOR_DEFAULT, *COMPARED], seed=seed)
-            found.append([gain_over(first, one, policy, 0.0).value for one in others])
+            found.append([_over(first, one) for one in others])
     predicted = np.mean(found, axis=0)
     picked = float(true[predicted.argmax()]) if predicted.max() > 0.0 else 0.0
     return float(np.sqrt(np.mean((predicted - true) ** 2))), max(float(true.max()), 0.0) - picked
@@ -341,7 +342,10 @@ def judged(live: Live, workers: Workers) -> Judged:
 
 def _gain(live: Live, watermark: Watermark) -> float:
     """Over the vendor default, as packets show it."""
-    now, new = by_packets(live, VENDOR_DEFAULT), by_packets(live, watermark)
+    return _over(by_packets(live, VENDOR_DEFAULT), by_packets(live, watermark))
+
+
+def _over(now: Prediction, new: Prediction) -> float:
     return gain_over(now, new, POLICIES[POLICY], 0.0).value
 
 
@@ -381,7 +385,7 @@ def print_rounds(names: Sequence[str]) -> None:
     workers = make_workers(2)
     console = Console(width=170)
     for name in names:
-        live = {**TRAFFIC, **COLLECTIVES}[name]
+        live = EVERY[name]
         one = judged(live, workers)
         answer = one.answer.recommendation
         best = max(STATICS, key=lambda watermark: _gain(live, watermark))
@@ -398,7 +402,7 @@ def print_rounds(names: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of("bench.live", __doc__)
-    known = one_of(["gains", "collectives", *TRAFFIC, *COLLECTIVES])
+    known = one_of(["gains", "collectives", *EVERY])
     what = "collectives: all of these; default: all others; gains: print these alone"
     parser.add_argument("names", nargs="*", type=known, metavar="TRAFFIC", help=what)
     names = parser.parse_args(arguments).names

@@ -3,8 +3,8 @@ large fabric takes, and how close the answers come to the reference truths.
 
 Times are of one thread alone, warm. The other simulator's time is what the truth files recorded
 (``simulator_wall_s``) on its own machine. ``python -m bench.packet drawn [FIRST [COUNT]]`` holds the replay
-against packets on fabrics and traffic drawn at random, on their flows and as rebuilt from reports: a quarter
-of a minute each on a core.
+against packets on fabrics and traffic drawn at random, on their flows and as rebuilt from reports: ten
+seconds each on a core.
 """
 
 from __future__ import annotations
