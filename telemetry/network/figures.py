@@ -25,6 +25,7 @@ ELEPHANT_FROM_BYTES = 1_000_000.0
 LEAST_BULK_SHARE = 0.05  # of the bytes, in elephants, for their speed to count in a gain
 MOUSE_BELOW_BYTES = 100_000.0
 SEEN_WELL = 8  # sampled packets of a message from which its size and duration are told
+THROUGH_WITHIN = 1 / 8  # of the window, from its begin and to its end, a flow is seen that runs through it
 MICE_AT_LEAST = 300  # seen well, before three of them are a p99
 _QUANTILE = 0.99
 
@@ -161,15 +162,16 @@ def _seen_messages(
         settings=snapshot.settings,
     )
     first, length_ns = found.first_row, snapshot.span_ns[1] - snapshot.span_ns[0]
-    begins, ends = block[own][first], _blocks(found.last_ns, length_ns, n_blocks)
-    through = (found.n_samples >= SEEN_WELL) & (begins == 0) & (ends == n_blocks - 1)
-    slowdown = _slowdowns(found, at_ns[own][first], wait_s[own][first], routes, path[first])
+    first_ns = at_ns[own][first]
+    edge_ns = length_ns * THROUGH_WITHIN
+    through = (found.n_samples >= SEEN_WELL) & (first_ns < edge_ns) & (found.last_ns >= length_ns - edge_ns)
+    slowdown = _slowdowns(found, first_ns, wait_s[own][first], routes, path[first])
     begun = ~found.running_at_open & ~through
     counts = (found.n_samples >= SEEN_WELL) & begun & ~np.isnan(slowdown)
     rows = np.isin(flow, found.flow[through])  # what else such a flow sends is little
     through_bytes = np.bincount(block[own][rows], kept.true_bytes[rows], minlength=n_blocks)
     return _SeenMessages(
-        block=begins,
+        block=block[own][first],
         begun=begun,
         bytes=found.wire_bytes,
         slowdown=slowdown,

@@ -23,13 +23,16 @@ TO_REPORT_NS = CROSSING_NS / 2
 
 
 def measured(
-    reports: list[dict[str, Any]], topology: Topology, settings: WindowSettings = SETTINGS
+    reports: list[dict[str, Any]],
+    topology: Topology,
+    settings: WindowSettings = SETTINGS,
+    n_blocks: int = BLOCKS,
 ) -> WindowFigures:
     window = Window(settings, topology)
     ends = [at(0, 9), at(LENGTH_NS - 1, 9)]  # fix the window's ends
     added = window.add(batch_of(sorted([*ends, *reports], key=lambda one: one["ts_ns"])))
     assert added.errors == ()
-    return window_figures(window.snapshot(), topology, n_blocks=BLOCKS)
+    return window_figures(window.snapshot(), topology, n_blocks=n_blocks)
 
 
 def at(ns: float, sport: int, *, queue_bytes: float = 0, rate: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -73,6 +76,19 @@ def test_elephants_are_messages_of_a_megabyte_beside_their_time_alone(
     assert found.without_block[0].elephant_slowdown == pytest.approx(2.5, rel=0.005)
     assert found.without_block[3].elephant_slowdown == pytest.approx(1.5, rel=0.005)
     assert {found.without_block[number] for number in (1, 2, 4, 6)} == {found.whole}
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 16])
+def test_the_whole_window_shows_the_same_whatever_its_parts(two_hosts: Topology, n_blocks: int) -> None:
+    reports = [
+        *message(1e6, 1, 2_000_000, 1.5),
+        *message(30e6, 2, 2_000_000, 2.5),
+        *(at(40_000 * number, 3, rate=0.01) for number in range(LENGTH_NS // 40_000)),
+    ]
+    by_eight, by_others = (measured(reports, two_hosts, n_blocks=number) for number in (BLOCKS, n_blocks))
+    assert by_eight.whole.elephant_slowdown == pytest.approx(2.0, rel=0.005)
+    assert by_others.whole == by_eight.whole
+    assert by_others.persistent_share == by_eight.persistent_share
 
 
 def test_the_wait_of_its_first_packet_is_part_of_a_message(two_hosts: Topology) -> None:
