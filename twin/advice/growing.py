@@ -96,26 +96,30 @@ def _rows(number: int, seen: Labelled, first: Labelled, second: Labelled) -> lis
     others = 1 + rng.permutation(len(first.marks) - 1)[: INCUMBENTS - 1]
     policies: list[Policy] = list(POLICIES.values())
     own = int(rng.integers(len(policies)))
-    found = []
+    one, two = (
+        np.nan_to_num([moment.gains(policy) for policy in policies], nan=-FAILED)
+        for moment in (first, second)
+    )
+    mean, found = 0.5 * (one + two), []
     for at in [0, *others.tolist()]:
+        behind, later = _behind(mean, at), _behind(two, at)
+        full = later[np.arange(len(policies)), np.argmin(_behind(one, at), axis=1)]
         for place, policy in enumerate(policies):
-            one, two = (np.nan_to_num(moment.gains(policy), nan=-FAILED) for moment in (first, second))
             running = running_features(seen.queues[at], seen.marks[at], policy, seen.scales)
             row = np.concatenate((seen.fixed, running))
-            behind, later = (_behind(gains, at) for gains in (0.5 * (one + two), two))
-            full = later[int(np.argmin(_behind(one, at)))]
+            lacks, kept = behind[place, :-1], behind[place, -1]
             drawn = seen is first and at == 0 and place == own
-            found.append((row, behind[:-1], behind[-1], number, first.family, drawn, later[:-1], full))
+            found.append((row, lacks, kept, number, first.family, drawn, later[place, :-1], full[place]))
     return found
 
 
 def _behind(gains: NDArray[np.float64], incumbent: int) -> NDArray[np.float64]:
-    """How much the codes, and last the incumbent, gain less than the best of them.
+    """How much the codes, and last the incumbent, gain less than the best of them [policy, choice].
 
     Gains over one incumbent tell those over another: all are logarithms.
     """
-    choices = np.append(gains[1:], gains[incumbent])
-    found: NDArray[np.float64] = choices.max() - choices
+    choices = np.column_stack((gains[:, 1:], gains[:, incumbent]))
+    found: NDArray[np.float64] = choices.max(axis=1, keepdims=True) - choices
     return found
 
 

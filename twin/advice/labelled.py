@@ -65,10 +65,13 @@ def kept(codes: Sequence[Code], file: Path = STATES) -> tuple[list[Labelled], li
     """The states of a file, under these codes: a first and a second moment of each."""
     with np.load(file, allow_pickle=False) as found:
         columns = {name: found[name] for name in found.files}
+    coded = {
+        bdp: tuple(one.watermark(bdp) for one in codes) for bdp in np.unique(columns["scales"][:, 1]).tolist()
+    }
     states = []
     for at, (kmin, kmax, pmax) in enumerate(columns["incumbent"].tolist()):
         scales = Scales(*columns["scales"][at].tolist())
-        marks = (Watermark(int(kmin), int(kmax), pmax), *(one.watermark(scales.bdp_bytes) for one in codes))
+        marks = (Watermark(int(kmin), int(kmax), pmax), *coded[scales.bdp_bytes])
         queues = np.expm1(columns["queues_log"][at].astype(np.float64)).tolist()
         states.append(
             Labelled(
