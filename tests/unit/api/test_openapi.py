@@ -14,12 +14,22 @@ from service.documents import admin, history, predictions, recommendation, rollo
 from service.ingest import formats
 from settings.model import Settings
 
-DOCUMENT: Mapping[str, Any] = create_app(Settings()).openapi()
-OPERATIONS: Mapping[str, Mapping[str, Any]] = {
-    f"{method.upper()} {path}": operation
-    for path, methods in DOCUMENT["paths"].items()
-    for method, operation in methods.items()
-}
+Document = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def document() -> Document:
+    made: Document = create_app(Settings()).openapi()
+    return made
+
+
+@pytest.fixture(scope="module")
+def operations(document: Document) -> Mapping[str, Document]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
 
 
 def undescribed(where: str, schema: object) -> Iterator[str]:
@@ -37,11 +47,13 @@ def undescribed(where: str, schema: object) -> Iterator[str]:
         yield from undescribed(where, schema.get(part))
 
 
-def test_every_schema_and_every_property_is_described() -> None:
-    schemas = DOCUMENT["components"]["schemas"]
+def test_every_schema_and_every_property_is_described(
+    document: Document, operations: Mapping[str, Document]
+) -> None:
+    schemas = document["components"]["schemas"]
     assert not [name for name, schema in schemas.items() if not schema.get("description")]
     assert not [found for name, schema in schemas.items() for found in undescribed(name, schema)]
-    assert not list(undescribed("paths", [inline(one) for one in OPERATIONS.values()]))
+    assert not list(undescribed("paths", [inline(one) for one in operations.values()]))
 
 
 def inline(operation: Mapping[str, Any]) -> list[Any]:
@@ -66,43 +78,47 @@ def test_documents_of_commands_are_described_too(module: object) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("call", OPERATIONS)
-def test_every_operation_has_a_name_a_summary_and_a_text_of_its_own(call: str) -> None:
-    operation = OPERATIONS[call]
-    assert re.fullmatch("[a-z]+(_[a-z]+)*", operation["operationId"])
-    assert operation["summary"] != operation["operationId"].replace("_", " ").title()
-    assert operation["description"]
-    assert operation["tags"]
+def test_every_operation_has_a_name_a_summary_and_a_text_of_its_own(
+    operations: Mapping[str, Document], subtests: pytest.Subtests
+) -> None:
+    for call, operation in operations.items():
+        with subtests.test(call):
+            assert re.fullmatch("[a-z]+(_[a-z]+)*", operation["operationId"])
+            assert operation["summary"] != operation["operationId"].replace("_", " ").title()
+            assert operation["description"]
+            assert operation["tags"]
 
 
-def test_names_and_summaries_are_of_one_operation_each() -> None:
+def test_names_and_summaries_are_of_one_operation_each(operations: Mapping[str, Document]) -> None:
     for part in ("operationId", "summary"):
-        assert len({one[part] for one in OPERATIONS.values()}) == len(OPERATIONS)
+        assert len({one[part] for one in operations.values()}) == len(operations)
 
 
-@pytest.mark.parametrize("call", OPERATIONS)
-def test_every_parameter_body_and_answer_is_described(call: str) -> None:
-    operation = OPERATIONS[call]
-    said = {f"parameter {one['name']}": one.get("description") for one in operation.get("parameters", ())}
-    said |= {f"answer {status}": one.get("description") for status, one in operation["responses"].items()}
-    if "requestBody" in operation:
-        said["body"] = described_body(operation["requestBody"])
-    assert not [name for name, text in said.items() if not text or text == "Successful Response"]
+def test_every_parameter_body_and_answer_is_described(
+    document: Document, operations: Mapping[str, Document], subtests: pytest.Subtests
+) -> None:
+    for call, operation in operations.items():
+        said = {f"parameter {one['name']}": one.get("description") for one in operation.get("parameters", ())}
+        said |= {f"answer {status}": one.get("description") for status, one in operation["responses"].items()}
+        if "requestBody" in operation:
+            said["body"] = described_body(document, operation["requestBody"])
+        with subtests.test(call):
+            assert not [name for name, text in said.items() if not text or text == "Successful Response"]
 
 
-def described_body(body: Mapping[str, Any]) -> str | None:
+def described_body(document: Document, body: Document) -> str | None:
     """What a request body says of itself, or its schema does."""
     schema = body["content"]["application/json"]["schema"]
-    named = DOCUMENT["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
+    named = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
     text: str | None = body.get("description") or named.get("description")
     return text
 
 
-def test_reports_are_posted_in_every_format_that_is_read() -> None:
-    said = OPERATIONS["POST /v1/telemetry/int"]["requestBody"]["content"]
+def test_reports_are_posted_in_every_format_that_is_read(operations: Mapping[str, Document]) -> None:
+    said = operations["POST /v1/telemetry/int"]["requestBody"]["content"]
     assert {formats.ARROW_TYPE, formats.BINARY_TYPE, formats.HPCC_TYPE} < said.keys()
 
 
-def test_every_tag_is_explained_and_used() -> None:
-    explained = {one["name"] for one in DOCUMENT["tags"] if one["description"]}
-    assert explained == {tag for one in OPERATIONS.values() for tag in one["tags"]}
+def test_every_tag_is_explained_and_used(document: Document, operations: Mapping[str, Document]) -> None:
+    explained = {one["name"] for one in document["tags"] if one["description"]}
+    assert explained == {tag for one in operations.values() for tag in one["tags"]}
