@@ -121,13 +121,12 @@ class _Run:
             self._judge.read(reading, step_s, exploring=self._exploring)
             self._note_persistent(number in edges)
             if not blind and number % looks_every == 0 and number < steps:
-                depths = self._fabric.depths_bytes(self._facts.queues)
-                seen = self._observer.seen(reading, depths, tuple(self._running), self._dcqcn)
+                seen = self._observer.seen(reading, tuple(self._running), self._dcqcn)
                 settings = self._decided(partial(self._tuner.act, seen))
                 self._decisions += 1
                 due_s = self._fabric.now_s + self._budget.delay_s
                 self._due.append((due_s, settings, self._tuner.exploring))
-        self._judge.ended(self._fabric.under_way())
+        self._judge.completed(self._fabric.under_way())
         spans_s = self._scenario.spans_s
         return Played(
             phases=tuple(self._judge.span(*span) for span in spans_s),

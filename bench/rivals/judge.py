@@ -152,7 +152,7 @@ class Judge:
         self._persistent: list[tuple[float, Floats]] = []
 
     def completed(self, completions: Completions) -> None:
-        """Adds flows that are over."""
+        """Adds flows that are over, or still under way as the run ends."""
         if len(completions):
             self._flows.append(completions)
 
@@ -182,10 +182,6 @@ class Judge:
     def persistent(self, at_s: float, acknowledged_bytes: Floats) -> None:
         """Notes what ``persistent_flows`` have had acknowledged; to be told where spans begin and end."""
         self._persistent.append((at_s, acknowledged_bytes))
-
-    def ended(self, under_way: Completions) -> None:
-        """Adds the flows that are still under way as the run ends."""
-        self.completed(under_way)
 
     @property
     def queue_p99_bytes(self) -> float:

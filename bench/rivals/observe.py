@@ -77,7 +77,6 @@ class Observer:
     """Turns readings and INT samples into ``Seen`` for one tuner and budget."""
 
     def __init__(self, facts: FabricFacts, budget: Budget, looks: Looks) -> None:
-        self._facts = facts
         self._budget = budget
         self._looks = looks
         self._queues = np.array(facts.queues, dtype=np.int64)
@@ -101,19 +100,17 @@ class Observer:
         """Adds samples of the interval under way."""
         self._samples.append(samples)
 
-    def seen(
-        self, reading: Measured, depths_bytes: Floats, watermarks: tuple[Watermark, ...], dcqcn: DcqcnParams
-    ) -> Seen:
-        """The interval that ends with ``reading``; ``depths_bytes`` are those of the queues at its end."""
+    def seen(self, reading: Measured, watermarks: tuple[Watermark, ...], dcqcn: DcqcnParams) -> Seen:
+        """The interval that ends with ``reading``."""
         begin_s, self._end_s = self._end_s, reading.now_s
         samples = Samples.joined(self._samples) if self._samples else None
         self._samples = []
         at = self._queues
         if self._budget.sampling is None:
             mean = reading.depth_sum_bytes[at] / max(reading.depth_samples, 1)
-            last, peak = depths_bytes, reading.depth_peak_bytes[at]
+            peak = reading.depth_peak_bytes[at]
         else:
-            mean, last, peak = self._sampled_depths(samples)
+            mean, peak = self._sampled_depths(samples)
         flows = None
         if self._looks is Looks.FLOWS:
             flows = self._flows.after(samples, self._end_s)
@@ -121,7 +118,6 @@ class Observer:
             begin_s=begin_s,
             end_s=self._end_s,
             depth_mean_bytes=mean,
-            depth_last_bytes=last,
             depth_peak_bytes=peak,
             sent_bytes=reading.sent_bytes[at],
             marked_bytes=reading.marked_bytes[at],
@@ -135,19 +131,17 @@ class Observer:
             samples=samples if self._looks is Looks.FLOWS else None,
         )
 
-    def _sampled_depths(self, samples: Samples | None) -> tuple[Floats, Floats, Floats]:
-        """Mean, last and peak depth by the INT reports of each queue; 0 where none came."""
+    def _sampled_depths(self, samples: Samples | None) -> tuple[Floats, Floats]:
+        """Mean and peak depth by the INT reports of each queue; 0 where none came."""
         count = len(self._queues)
-        mean, last, peak = np.zeros(count), np.zeros(count), np.zeros(count)
+        mean, peak = np.zeros(count), np.zeros(count)
         if samples is None or not len(samples.port):
-            return mean, last, peak
+            return mean, peak
         rows, depth = self._row[samples.port], samples.queue_bytes
         sums = np.bincount(rows, weights=depth, minlength=count)
         mean = sums / np.maximum(np.bincount(rows, minlength=count), 1)
         np.maximum.at(peak, rows, depth)
-        order = np.argsort(samples.egress_s, kind="stable")
-        last[rows[order]] = depth[order]
-        return mean, last, peak
+        return mean, peak
 
 
 class _FlowBook:
@@ -164,7 +158,6 @@ class _FlowBook:
             "src": np.zeros(0, dtype=np.int64),
             "dst": np.zeros(0, dtype=np.int64),
             "payload_bytes": np.zeros(0),
-            "first_s": np.zeros(0),
             "last_s": np.zeros(0),
         }
 
@@ -185,7 +178,6 @@ class _FlowBook:
         seen = samples.flow[of] * self._n_queues + self._row[samples.port]
         keys = np.union1d(self._keys, seen)
         grown = {name: np.zeros(len(keys), dtype=c.dtype) for name, c in self._columns.items()}
-        grown["first_s"][:] = np.inf
         old = np.searchsorted(keys, self._keys)
         for name, column in self._columns.items():
             grown[name][old] = column
@@ -193,6 +185,5 @@ class _FlowBook:
         grown["src"][at], grown["dst"][at] = samples.src[of], samples.dst[of]
         payload = (samples.wire_bytes[of] - self._overhead_bytes) * self._scale
         grown["payload_bytes"] += np.bincount(at, weights=payload, minlength=len(keys))
-        np.minimum.at(grown["first_s"], at, samples.egress_s)
         np.maximum.at(grown["last_s"], at, samples.egress_s)
         self._keys, self._columns = keys, grown

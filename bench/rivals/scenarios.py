@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.demo.plan import Phase
 from lab.setup import LeafSpine
-from telemetry.topology import GBPS, Host, Link, Topology
+from telemetry.topology import GBPS, Link, Topology
 from twin.errors import ParameterError, check_known
 from twin.packet import layout
 from twin.packet.plan import FabricPlan
@@ -64,9 +64,7 @@ class Scenario:
             host.name: self.mixed_gbps[number % len(self.mixed_gbps)]
             for number, host in enumerate(made.hosts)
         }
-        return Topology(
-            made.hosts, made.switches, tuple(_at_rate(link, made.hosts, rates) for link in made.links)
-        )
+        return replace(made, links=tuple(_at_rate(link, rates) for link in made.links))
 
     @cached_property
     def plan(self) -> FabricPlan:
@@ -123,7 +121,7 @@ class Scenario:
         return tuple(sorted(chosen.tolist()))
 
 
-def _at_rate(link: Link, hosts: Sequence[Host], rates: Mapping[str, float]) -> Link:
+def _at_rate(link: Link, rates: Mapping[str, float]) -> Link:
     ends = [end for end in (link.a, link.b) if end in rates]
     return replace(link, rate_gbps=rates[ends[0]]) if ends else link
 

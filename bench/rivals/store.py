@@ -149,7 +149,7 @@ class Store:
         given = {"commit": commit, "seeds": list(seeds)}
         if about.exists():
             found = json.loads(about.read_text("utf-8"))
-            for name, what in (("commit", commit), ("seeds", list(seeds))):
+            for name, what in given.items():
                 if found[name] != what:
                     rule = f"they are of {name} {_listed(found[name])}, and a run goes on with the same"
                     remedy = "name another folder with --into, or go back to that"

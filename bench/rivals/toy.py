@@ -87,14 +87,12 @@ class Toy:
             src=none,
             dst=none + 1,
             payload_bytes=np.array([size]),
-            first_s=np.array([begin_s]),
             last_s=np.array([end_s]),
         )
         return Seen(
             begin_s=begin_s,
             end_s=end_s,
             depth_mean_bytes=depth,
-            depth_last_bytes=depth,
             depth_peak_bytes=depth,
             sent_bytes=sent,
             marked_bytes=sent * running.pmax,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.topology import Topology
+from telemetry.topology import GBPS, Topology
 from twin.packet.results import Samples
 from twin.scenario import FabricSizes
 from twin.senders.dcqcn import DcqcnParams
@@ -80,7 +79,7 @@ class SeenFlows:
 
     ``queue`` is the row of ``FabricFacts.queues``, so its switch's table is a selection of rows; ``src`` and
     ``dst`` number ``topology.hosts``; ``payload_bytes`` have been delivered so far, scaled up where packets
-    are sampled; ``first_s`` and ``last_s`` are when packets left the queue.
+    are sampled; ``last_s`` is when the last packet left the queue.
     """
 
     flow: Counts
@@ -88,7 +87,6 @@ class SeenFlows:
     src: Counts
     dst: Counts
     payload_bytes: Floats
-    first_s: Floats
     last_s: Floats
 
     def __len__(self) -> int:
@@ -107,7 +105,6 @@ class Seen:
     begin_s: float
     end_s: float
     depth_mean_bytes: Floats
-    depth_last_bytes: Floats
     depth_peak_bytes: Floats
     sent_bytes: Floats
     marked_bytes: Floats
@@ -158,14 +155,11 @@ class Tuner(Protocol):
 
 
 def by_rate(
-    rates_bytes_per_s: Sequence[float] | Floats,
-    kmin_bytes: float,
-    kmax_bytes: float,
-    pmax: float,
-    at_bytes_per_s: float,
+    rates_bytes_per_s: Floats, kmin_bytes: float, kmax_bytes: float, pmax: float
 ) -> tuple[Watermark, ...]:
-    """A watermark a queue, its thresholds in proportion to the rate: those given at ``at_bytes_per_s``."""
+    """A watermark a queue, its thresholds in proportion to the rate: those given at 25 Gbit/s."""
+    at = 25.0 * GBPS
     return tuple(
-        Watermark(round(kmin_bytes * rate / at_bytes_per_s), round(kmax_bytes * rate / at_bytes_per_s), pmax)
+        Watermark(round(kmin_bytes * rate / at), round(kmax_bytes * rate / at), pmax)
         for rate in rates_bytes_per_s
     )

@@ -46,11 +46,10 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A stretch of sending: reports a second asked for, those a second that the sender managed, how many in
-    all, and how many never came into the window.
+    """A stretch of sending: reports a second that the sender managed, how many datagrams in all, and how many
+    of these never came into the window.
     """
 
-    asked_per_s: float
     per_s: float
     sent: int
     lost: int
@@ -201,7 +200,7 @@ def _stretch(service: _Service, sender: Connection, asked_per_s: float, each: fl
         time.sleep(0.02)
     if taken == sent and service.accepted() - accepted < 0.999 * sent * each:
         raise RuntimeError("datagrams were taken whose reports are not in the window")
-    return Offered(asked_per_s, sent * each / lasted_s, sent, sent - taken)
+    return Offered(sent * each / lasted_s, sent, sent - taken)
 
 
 def measure() -> Iterable[Figure]:

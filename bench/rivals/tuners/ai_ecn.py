@@ -18,7 +18,6 @@ from bench.rivals.tuners.monitor import LADDER_BYTES, Monitor, rewards
 from bench.rivals.tuners.networks import Adam, Mlp, Reals, log_softmax
 from bench.rivals.tuners.policy import Policy
 from bench.rivals.tuners.probing import bounded
-from telemetry.topology import GBPS
 from twin.watermark import Watermark
 
 KIND = "ai-ecn"
@@ -45,7 +44,7 @@ LEAST_MARKED = 0.01  # a share below it does not wake when it moves
 
 def settings_at(rates_bytes_per_s: Floats, number: int) -> tuple[Watermark, ...]:
     """The setting of this number on ports of these rates, within the bounds of all candidates."""
-    marks = by_rate(rates_bytes_per_s, *SETTINGS[number], at_bytes_per_s=25.0 * GBPS)
+    marks = by_rate(rates_bytes_per_s, *SETTINGS[number])
     return tuple(bounded(mark.kmin_bytes, mark.kmax_bytes, mark.pmax) for mark in marks)
 
 

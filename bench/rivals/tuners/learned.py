@@ -17,9 +17,7 @@ from bench.rivals.tuners.policy import FOLDER, Policy, load
 
 # With a policy or without: frozen, online, or offline to be trained. PET's variants have D(L): 1 ÷ queue in
 # KB tells queues beyond 20 KB, where its ladder begins, hardly apart.
-Making = Callable[..., Learner]
-
-LEARNERS: Mapping[str, Making] = MappingProxyType(
+LEARNERS: Mapping[str, Callable[..., Learner]] = MappingProxyType(
     {
         "acc": Acc,
         "pet": Pet,
@@ -28,13 +26,6 @@ LEARNERS: Mapping[str, Making] = MappingProxyType(
         "pet-delay-lambda-0.95": partial(Pet, score="delay", trace=0.95),
     }
 )
-_ABOUT = {
-    "acc": "ACC, SIGCOMM 2021: double DQN, memories exchanged",
-    "pet": "PET: independent PPO, its reward 1 ÷ queue in KB",
-    "pet-delay": "PET with ACC's D(L) for 1 ÷ queue",
-    "pet-delay-no-flows": "the same without incast degree and share of mice",
-    "pet-delay-lambda-0.95": "the same with λ 0.95 for 0.01",
-}
 
 
 def policy_of(name: str) -> Policy:
@@ -44,21 +35,16 @@ def policy_of(name: str) -> Policy:
     return load(FOLDER / f"{name}.npz", name, features)
 
 
-def tuners() -> dict[str, tuple[Callable[[], Tuner], str]]:
-    """Every learner online and frozen, by name: how to make it, and what it is."""
-    found: dict[str, tuple[Callable[[], Tuner], str]] = {}
-    for name, make in LEARNERS.items():
-        for mode, suffix, says in (
-            (Mode.ONLINE, "", "each switch training on"),
-            (Mode.FROZEN, "-frozen", "as trained offline"),
-        ):
+def _trained(name: str, mode: Mode) -> Tuner:
+    return LEARNERS[name](mode, policy_of(name))
 
-            def made(name: str = name, make: Making = make, mode: Mode = mode) -> Tuner:
-                return make(mode, policy_of(name))
 
-            found[name + suffix] = (made, f"{_ABOUT[name]}; {says}")
-    return found | {
-        "ai-ecn": (lambda: AiEcn(policy_of(ai_ecn.KIND)), "AI-ECN: model where sure, else heuristic"),
-        "ai-ecn-heuristic": (lambda: AiEcn(None), "its heuristic alone"),
-        "ai-ecn-frozen": (lambda: AiEcn(policy_of(ai_ecn.KIND), confident=0.0), "its model alone"),
+def tuners() -> dict[str, Callable[[], Tuner]]:
+    """How to make every learner, online and frozen, by name."""
+    return {
+        **{name: partial(_trained, name, Mode.ONLINE) for name in LEARNERS},
+        **{f"{name}-frozen": partial(_trained, name, Mode.FROZEN) for name in LEARNERS},
+        "ai-ecn": lambda: AiEcn(policy_of(ai_ecn.KIND)),
+        "ai-ecn-heuristic": lambda: AiEcn(None),
+        "ai-ecn-frozen": lambda: AiEcn(policy_of(ai_ecn.KIND), confident=0.0),
     }

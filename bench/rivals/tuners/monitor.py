@@ -52,11 +52,6 @@ class Monitor:
         # All that a port heard until then is forgotten.
         self._forgotten_s = np.full(len(facts.queues), -np.inf)
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Of one interval."""
-        return feature_names(flows=self._with_flows)
-
     def after(self, seen: Seen) -> Floats:
         """States once this interval is over [queue, SLOTS × features], the newest last."""
         now = np.stack(self._columns(seen), axis=1)

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from bench.phases import STATICS
 from bench.rivals.tuner import FabricFacts, Looks, Seen, Settings, Tuner, by_rate
-from telemetry.topology import GBPS
 from twin.errors import ParameterError
 from twin.search.vendor_table import VENDOR_TABLE
 from twin.watermark import Watermark
@@ -55,13 +54,9 @@ def flat(watermark: Watermark) -> Static:
     return Static(lambda facts: (watermark,) * len(facts.queues))
 
 
-def scaled(watermark: Watermark, at_gbps: float = 25.0) -> Static:
-    """Thresholds in proportion to each port's rate."""
-    return Static(
-        lambda facts: by_rate(
-            facts.rate_bytes_per_s, watermark.kmin_bytes, watermark.kmax_bytes, watermark.pmax, at_gbps * GBPS
-        )
-    )
+def scaled(mark: Watermark) -> Static:
+    """Thresholds in proportion to each port's rate, those given at 25 Gbit/s."""
+    return Static(lambda facts: by_rate(facts.rate_bytes_per_s, mark.kmin_bytes, mark.kmax_bytes, mark.pmax))
 
 
 def vendor_statics() -> dict[str, Watermark]:
@@ -80,8 +75,3 @@ def static_watermark(name: str) -> Watermark:
     if found is None:
         raise ParameterError("tuner", repr(name), "a static is static:KMIN/KMAX/PMAX", "write it so")
     return Watermark(int(found[1]), int(found[2]), float(found[3]))
-
-
-def static_named(name: str) -> Static:
-    """The static of such a name; raises ``ParameterError``."""
-    return flat(static_watermark(name))

@@ -194,7 +194,7 @@ def test_flows_that_were_not_seen_of_late_are_forgotten() -> None:
         for flow in flows:
             observer.saw(sample(flow, at_s))
         fabric.advance(at_s)
-        seen = observer.seen(fabric.measured(), np.zeros(len(facts.queues)), TINY.incumbent, facts.dcqcn)
+        seen = observer.seen(fabric.measured(), TINY.incumbent, facts.dcqcn)
         assert seen.flows is not None
         tables.append(dict(zip(seen.flows.flow.tolist(), seen.flows.payload_bytes.tolist(), strict=True)))
     assert tables == [{7: 2_000.0, 8: 1_000.0}, {7: 3_000.0, 8: 1_000.0}, {7: 3_000.0}]

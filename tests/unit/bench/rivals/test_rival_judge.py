@@ -81,7 +81,7 @@ def test_a_flow_belongs_to_the_phase_in_which_it_started() -> None:
     judge = Judge(SCENARIO, NO_FLOWS)
     # The third ends in the second phase; the last has only just begun and counts at 1.
     judge.completed(completions((1e3, 0.5, 2.0), (2e6, 0.5, 4.0), (1e3, 1.9, 50.0), (2e6, 2.5, 9.0)))
-    judge.ended(completions((1e3, 3.999, 0.1)))
+    judge.completed(completions((1e3, 3.999, 0.1)))
     for ms in range(4):
         judge.read(reading((ms + 1) * 1e-3, paused_s=1e-3 if ms == 0 else 0.0), 1e-3, exploring=ms == 1)
     one, two = (judge.span(*span) for span in SCENARIO.spans_s)

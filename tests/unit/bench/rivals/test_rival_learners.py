@@ -182,7 +182,6 @@ def busy_interval(facts: FabricFacts, number: int, *, idle: int) -> Seen:
         begin_s=number * facts.interval_s,
         end_s=(number + 1) * facts.interval_s,
         depth_mean_bytes=none,
-        depth_last_bytes=none,
         depth_peak_bytes=none,
         sent_bytes=sent,
         marked_bytes=none,

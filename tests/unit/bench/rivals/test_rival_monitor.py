@@ -38,13 +38,11 @@ def table(rows: list[tuple[int, int, int, int, float, float]]) -> SeenFlows:
         np.array(column) for column in (zip(*rows, strict=True) if rows else [[]] * 6)
     )
     numbers = [one.astype(np.int64) for one in (flow, queue, src, dst)]
-    last_s = last_s.astype(float)
     names = ("flow", "queue", "src", "dst")
     return SeenFlows(
         **dict(zip(names, numbers, strict=True)),
         payload_bytes=size.astype(float),
-        first_s=last_s - 1e-6,
-        last_s=last_s,
+        last_s=last_s.astype(float),
     )
 
 
@@ -56,7 +54,6 @@ def interval(facts: FabricFacts, number: int, flows: SeenFlows | None = None, *,
         begin_s=number * INTERVAL_S,
         end_s=(number + 1) * INTERVAL_S,
         depth_mean_bytes=depths,
-        depth_last_bytes=depths,
         depth_peak_bytes=depths,
         sent_bytes=0.5 * facts.rate_bytes_per_s * INTERVAL_S,
         marked_bytes=0.25 * facts.rate_bytes_per_s * INTERVAL_S,
