@@ -19,6 +19,7 @@ from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings
 from twin.scenario import FabricSizes, Scenario, check_senders, pfc_shares, reverse_ports
 from twin.senders.dcqcn import DcqcnParams
 from twin.senders.rtt import RttSender
+from twin.traffic.base import Hosts
 
 SEEDS = 1 << 63
 HEADROOM_PACKETS = 3  # one in transmission at either end when the pause is due, and one half received
@@ -102,6 +103,16 @@ class FabricPlan(FabricSizes):
         return tuple(map(tuple, found.values()))
 
     @cached_property
+    def traffic_hosts(self) -> Hosts:
+        """All hosts, at the rate of the slowest NIC, so that load means the same for each."""
+        return Hosts(
+            count=len(self.hosts),
+            nic_bytes_per_s=min(port.rate_bytes_per_s for port in self.ports if port.port is None),
+            mtu_payload_bytes=self.mtu_payload_bytes,
+            wire_overhead_bytes=self.wire_overhead_bytes,
+        )
+
+    @cached_property
     def reverse(self) -> tuple[int, ...]:
         """Per port: the other direction of its cable."""
         reverse = reverse_ports(self.ports)
@@ -121,15 +132,13 @@ class FabricPlan(FabricSizes):
     def port_table(self) -> Table:
         index = {name: number for number, name in enumerate(self.switches)}
         table = np.zeros(len(self.ports), dtype=layout.PORT)
-        rate = np.array([port.rate_bytes_per_s for port in self.ports])
-        delay = np.array([port.delay_s for port in self.ports])
-        table["s_per_byte"] = 1.0 / rate
-        table["delay"] = delay
+        table["s_per_byte"] = 1.0 / np.array([port.rate_bytes_per_s for port in self.ports])
+        table["delay"] = [port.delay_s for port in self.ports]
         table["switch"] = [-1 if port.port is None else index[port.node] for port in self.ports]
         table["reverse"] = self.reverse
         for column in ("head", "tail", "served", "background"):
             table[column] = -1
-        table["headroom"] = self._headroom(rate, delay)
+        table["headroom"] = self._headroom()
         table["share"] = pfc_shares(self.ports)
         table["kmin"] = table["kmax"] = math.inf
         for name, value in sender_columns(self.dcqcn).items():
@@ -150,16 +159,16 @@ class FabricPlan(FabricSizes):
         index = {name: number for number, name in enumerate(self.switches)}
         table = np.zeros(len(self.switches), dtype=layout.SWITCH)
         table["shared"] = self.buffer_bytes
-        rate = np.array([port.rate_bytes_per_s for port in self.ports])
-        delay = np.array([port.delay_s for port in self.ports])
-        for port, headroom in zip(self.ports, self._headroom(rate, delay).tolist(), strict=True):
+        for port, headroom in zip(self.ports, self._headroom().tolist(), strict=True):
             if port.peer in index:
                 table["shared"][index[port.peer]] -= headroom + RESERVE_BYTES
         table["shared"] = np.maximum(table["shared"], LEAST_SHARE * self.buffer_bytes)
         return table
 
-    def _headroom(self, rate: NDArray[np.float64], delay: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _headroom(self) -> NDArray[np.float64]:
         # Bytes that still arrive after a pause is decided: the cable's round trip, and packets being sent.
+        rate = np.array([port.rate_bytes_per_s for port in self.ports])
+        delay = np.array([port.delay_s for port in self.ports])
         return 2.0 * rate * delay + HEADROOM_PACKETS * self.packet_wire_bytes
 
     def calendar(self) -> tuple[int, float, float]:
