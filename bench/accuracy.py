@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import combinations
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +22,8 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from bench.figure import Figure, write
-from bench.search import INCUMBENT, scenario_from_reports
+from bench.replay import INCUMBENT, REFERENCE
+from bench.search import scenario_from_reports
 from telemetry.topology import GBPS
 from twin.engine import Engine, engine
 from twin.errors import ParameterError
@@ -31,9 +31,6 @@ from twin.prediction import SIZE_CLASSES, Prediction, Probe, Slowdown, SolveStat
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.watermark import Watermark
-
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "tests" / "data" / "reference"
 
 PROBLEMS = ("websearch-16", "websearch-16-shallow", "steady-64", "parking-lot", "incast-64")
 TIERED = ("incast-burst-leafspine", "ring-allreduce-mixed")  # leaf and spine, uplinks faster than NICs
@@ -110,9 +107,7 @@ def prediction_from_row(row: Mapping[str, Any], *, where: str = "row") -> Predic
     score needs them, else 0; probes and shares that are absent stay absent.
     """
     watermark = Watermark(
-        row["kmin_bytes"] if "kmin_bytes" in row else _missing(where, "kmin_bytes"),
-        row["kmax_bytes"] if "kmax_bytes" in row else _missing(where, "kmax_bytes"),
-        row["pmax"] if "pmax" in row else _missing(where, "pmax"),
+        _given(row, "kmin_bytes", where), _given(row, "kmax_bytes", where), _given(row, "pmax", where)
     )
     status = _status(row.get("status", "ok"), where)
     drops = _figure(row, "drops", where, 0.0) * DROPPED_PACKET_BYTES
@@ -175,8 +170,10 @@ def _status(code: Any, where: str) -> SolveStatus:
     raise ParameterError(f"{where} status", repr(code), f"known are {known}", "give one of them")
 
 
-def _missing(where: str, key: str) -> Any:
-    raise ParameterError(f"{where} {key}", None, "a row names its watermark", "give the value")
+def _given(row: Mapping[str, Any], key: str, where: str) -> Any:
+    if key not in row:
+        raise ParameterError(f"{where} {key}", None, "a row names its watermark", "give the value")
+    return row[key]
 
 
 @cache

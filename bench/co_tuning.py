@@ -21,7 +21,7 @@ from rich.console import Console
 from bench.__main__ import one_of, parser_of
 from bench.accuracy import markdown
 from bench.figure import Figure
-from bench.replay import flows_of
+from bench.replay import INCUMBENT, flows_of
 from bench.rivals.scenarios import Scenario as Bench
 from lab.demo.plan import Phase
 from lab.setup import LeafSpine
@@ -40,7 +40,6 @@ from twin.units import change_text, gain_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers, shipped
 
-INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
 TUNED_ON, JUDGED_ON = 1, (101, 102)  # seeds of traffic
 _SAME = LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=100.0, uplink_gbps=100.0)
 _MIXED = LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=25.0, uplink_gbps=100.0)
@@ -121,12 +120,13 @@ class Judged:
 
 def judged(problem: Problem, clocks: str, workers: Workers) -> Judged:
     scenario = problem.scenario(TUNED_ON, clocks)
-    alone = _alone(scenario, workers)
+    alone = best_alone(scenario, workers)
     found = _together(scenario, alone, problem.what, workers)
     before, first = (Settings(mark, scenario.dcqcn) for mark in (INCUMBENT, alone))
     fresh = [problem.scenario(seed, clocks) for seed in JUDGED_ON]
-    runs = [[_packets(one, before), _packets(one, first), _changed(one, found)] for one in fresh]
-    return Judged(problem, clocks, found, *(_gain(fresh, runs, row) for row in (1, 2)))
+    runs = [(_packets(one, before), _packets(one, first), _changed(one, found)) for one in fresh]
+    now, *others = zip(*runs, strict=True)
+    return Judged(problem, clocks, found, *(gain_of(fresh, now, new) for new in others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +160,11 @@ def judged_by_class(problem: Problem, clocks: str, workers: Workers) -> ByClass:
 
     own = drawn(TUNED_ON)
     alike = replace(own, nic_class={}, dcqcn_by_class={})
-    found = [_together(one, _alone(one, workers), problem.what, workers) for one in (alike, own)]
+    found = [_together(one, best_alone(one, workers), problem.what, workers) for one in (alike, own)]
     fresh = [drawn(seed) for seed in JUDGED_ON]
     before = Settings(INCUMBENT, own.dcqcn)
-    runs = [[_packets(one, before), *(_changed(one, then) for then in found)] for one in fresh]
-    gain_alike, gain_own = (_gain(fresh, runs, row) for row in (1, 2))
+    now = [_packets(one, before) for one in fresh]
+    gain_alike, gain_own = (gain_of(fresh, now, [_changed(one, then) for one in fresh]) for then in found)
     return ByClass(alike=found[0], own=found[1], gain_alike=gain_alike, gain_own=gain_own)
 
 
@@ -172,7 +172,8 @@ def _asked(scenario: Scenario) -> TuningProblem:
     return TuningProblem(scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class="elephant")
 
 
-def _alone(scenario: Scenario, workers: Workers) -> Watermark:
+def best_alone(scenario: Scenario, workers: Workers) -> Watermark:
+    """What a round finds for the watermark, over the incumbent."""
     return tune(_asked(scenario), SearchSettings(), seed=TUNED_ON, workers=workers).improvement.best
 
 
@@ -210,11 +211,12 @@ def _changed(scenario: Scenario, found: CoTuning) -> Prediction:
     return _packets(replace(scenario, dcqcn_by_class=own), settings)
 
 
-def _gain(scenarios: Iterable[Scenario], runs: list[list[Prediction]], row: int) -> Gain:
+def gain_of(scenarios: Sequence[Scenario], before: Sequence[Prediction], after: Sequence[Prediction]) -> Gain:
+    """Over all scenarios, those with more goodput before counting more."""
     gains, weights = [], []
-    for scenario, (now, *others) in zip(scenarios, runs, strict=True):
+    for scenario, now, new in zip(scenarios, before, after, strict=True):
         share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
-        gains.append(gain_over(now, others[row - 1], POLICIES["balanced"], share))
+        gains.append(gain_over(now, new, POLICIES["balanced"], share))
         weights.append(now.goodput_bytes_per_s)
     return joined_over_moments(gains, weights, len(gains))
 

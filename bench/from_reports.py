@@ -16,9 +16,9 @@ import numpy as np
 from rich.console import Console
 
 from bench.__main__ import one_of, parser_of
-from bench.accuracy import FIGURES, REFERENCE, as_predictions, markdown, order_agreement
+from bench.accuracy import FIGURES, as_predictions, markdown, order_agreement
 from bench.figure import Figure
-from bench.search import INCUMBENT
+from bench.replay import INCUMBENT, REFERENCE
 from lab.reports import ReportWriter
 from learn.states import State
 from service.tuning.recordings import read_bytes, read_fabric

@@ -30,6 +30,7 @@ from bench.__main__ import parser_of
 from bench.accuracy import Cell, markdown
 from bench.figure import Figure, write
 from bench.from_reports import rebuilt_state
+from bench.replay import INCUMBENT, REFERENCE
 from learn.states import any_watermark, state
 from telemetry.topology import leaf_spine
 from twin.engine import engine
@@ -40,7 +41,6 @@ from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.search.gain import POLICIES, gains_over_first
 from twin.senders.dcqcn import PAPER
-from twin.traffic.base import Hosts
 from twin.traffic.patterns import Poisson
 from twin.traffic.sizes import SizeDistribution
 from twin.watermark import Watermark
@@ -71,7 +71,7 @@ class Timing:
 
 def timed(name: str) -> Timing:
     """A few watermarks of a problem, each run several times."""
-    document = json.loads((accuracy.REFERENCE / f"{name}.truth.json").read_text("utf-8"))
+    document = json.loads((REFERENCE / f"{name}.truth.json").read_text("utf-8"))
     problem, rows = accuracy.scenario(name), [document["results"][row] for row in TIMED_ROWS]
     seconds, hops, packets = [], [], []
     for row in rows:
@@ -102,16 +102,10 @@ def large(uplink_gbps: float) -> dict[str, float]:
 
 def large_here(uplink_gbps: float) -> dict[str, float]:
     plan = FabricPlan(ports=leaf_spine(12, 6, 24, uplink_gbps=uplink_gbps).ports, dcqcn=PAPER)
-    hosts = Hosts(
-        count=len(plan.hosts),
-        nic_bytes_per_s=12.5e9,
-        mtu_payload_bytes=plan.mtu_payload_bytes,
-        wire_overhead_bytes=plan.wire_overhead_bytes,
-    )
     traffic = Poisson(sizes=SizeDistribution.named("websearch"), load=0.6).traffic(
-        hosts, duration_s=LARGE_S, seed=1
+        plan.traffic_hosts, duration_s=LARGE_S, seed=1
     )
-    fabric = Fabric(plan, watermark=Watermark(400_000, 1_600_000, 0.2), seed=1, sampling_rate=1 / 256)
+    fabric = Fabric(plan, watermark=INCUMBENT, seed=1, sampling_rate=1 / 256)
     fabric.advance(1e-6)  # compiled and loaded
     begun = time.perf_counter()
     fabric.offer(traffic)

@@ -25,7 +25,6 @@ from lab.setup import Feed
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
 from twin.senders.dcqcn import PRESETS
-from twin.traffic.base import Hosts
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark
 
@@ -56,14 +55,8 @@ class LabHere:
             buffer_bytes=plan.buffer_bytes,
             pfc=True,
         )
-        hosts = Hosts(
-            count=len(made.hosts),
-            nic_bytes_per_s=min(port.rate_bytes_per_s for port in made.ports if port.port is None),
-            mtu_payload_bytes=made.mtu_payload_bytes,
-            wire_overhead_bytes=made.wire_overhead_bytes,
-        )
         traffic = read_traffic(plan.traffic, where="traffic")
-        self._feed = Feed(traffic.traffic(hosts, duration_s=plan.duration_s, seed=seed))
+        self._feed = Feed(traffic.traffic(made.traffic_hosts, duration_s=plan.duration_s, seed=seed))
         self._fabric = Fabric(made, watermark=watermark, seed=seed)
         self._queues = made.switch_ports
         self._whole, self._interval = (Stretch(self._fabric.measured()) for _ in range(2))

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.accuracy import PROBLEMS, markdown, order_agreement, scenario, truth
 from bench.figure import Figure
-from bench.search import INCUMBENT
+from bench.replay import INCUMBENT
 from twin.engine import engine
 from twin.prediction import Prediction, averaged
 from twin.search.disagreement import few, of_both

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from bench.__main__ import parser_of
-from bench.figure import Figure
-from telemetry.topology import GBPS, leaf_spine
+from bench.figure import Figure, write
+from telemetry.topology import leaf_spine
 from twin.engine import engine
 from twin.packet.plan import FabricPlan
 from twin.packet.routes import Routes, flow_key
@@ -30,22 +30,15 @@ from twin.replay.model import STEP_S, ReplayEngine
 from twin.scenario import Flows, Scenario, Waits
 from twin.scenario_file import load_scenario
 from twin.search.candidates import Origin, SpaceFillingSampler, fill, generator
-from twin.search.gain import (
-    MOMENTS_TELL,
-    POLICIES,
-    Gain,
-    gains_over_first,
-    joined_over_moments,
-)
+from twin.search.gain import MOMENTS_TELL, POLICIES, Gain, gains_over_first, joined_over_moments
 from twin.search.slices import deal, slices
 from twin.senders.dcqcn import PAPER, PRESETS
-from twin.traffic.base import Hosts, Traffic
+from twin.traffic.base import Traffic
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark, WatermarkBounds
 
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "tests" / "data" / "reference"
-OUT = ROOT / "bench" / "out" / "replay.json"
+REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recordings were made under
 MAIN = "websearch-16"
 OTHERS = ("websearch-16-shallow", "steady-64", "parking-lot", "incast-64")
 BATCH = 32
@@ -59,9 +52,8 @@ GROWING = (
     (8, 8, 32, 400.0, 0.6, 5.0, 0.2),
     (32, 8, 32, 400.0, 0.6, 5.0, 1.0),
 )
-NOW = Watermark(400_000, 1_600_000, 0.2)
 N_SLICES, N_JUDGED = 8, 20
-TRIED = (Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.1), Watermark(5_000, 50_000, 0.5))
+TRIED = (INCUMBENT, Watermark(50_000, 200_000, 0.1), Watermark(5_000, 50_000, 0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +116,7 @@ def fabric_under(
     dcqcn = PRESETS[clocks]
     plan = FabricPlan(ports=topology.ports, dcqcn=dcqcn)
     pattern = read_traffic(f"websearch:{load}", where="bench")
-    senders = Hosts(count=len(plan.hosts), nic_bytes_per_s=100 * GBPS)
-    offered = pattern.traffic(senders, duration_s=duration_s, seed=seed).between(0.0, duration_s)
+    offered = pattern.traffic(plan.traffic_hosts, duration_s=duration_s, seed=seed).between(0.0, duration_s)
     return Scenario(
         name=f"{len(plan.hosts)} hosts",
         ports=topology.ports,
@@ -178,8 +169,8 @@ def slices_judged(seed: int = 1, clocks: str = "paper") -> Iterable[Figure]:
     scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, clocks, seed)
     bounds = WatermarkBounds()
     drawn = fill([], SpaceFillingSampler(bounds), Origin.SPREAD, N_JUDGED, generator(seed, 0))
-    tried = [NOW, *(one.watermark for one in drawn)]
-    _, parts, _ = slices(scenario, deal(scenario, N_SLICES), range(MOMENTS_TELL), NOW, seed)
+    tried = [INCUMBENT, *(one.watermark for one in drawn)]
+    _, parts, _ = slices(scenario, deal(scenario, N_SLICES), range(MOMENTS_TELL), INCUMBENT, seed)
 
     def gains(name: str, one: Scenario) -> list[Gain]:
         found = engine(name).predict(one, tried, seed=seed)
@@ -216,8 +207,7 @@ def each_s(name: str, scenario: Scenario) -> float:
 def measure() -> Iterable[Figure]:
     """The figures of ``make bench``; writes the whole document beside them."""
     found = run()
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    write("replay", found)
     for number, one in enumerate(Timing(**row) for row in found["timings"]):
         yield Figure(
             f"replay, a watermark of {one.problem}, batch of {one.batch}",

@@ -15,17 +15,14 @@ from typing import Any
 
 from bench.__main__ import parser_of
 from bench.figure import Figure
-from bench.replay import GROWING, fabric_under
+from bench.replay import GROWING, INCUMBENT, REFERENCE, fabric_under
 from service.tuning.recordings import recorded_scenario
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.round import Progress, tune
-from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers
 
-REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
-INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
 N_WORKERS = 2
 GOAL_S = 5.0
 LARGE_GOAL_S = 60.0

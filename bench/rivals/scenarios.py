@@ -17,7 +17,7 @@ from twin.errors import ParameterError, check_known
 from twin.packet import layout
 from twin.packet.plan import FabricPlan
 from twin.senders.dcqcn import preset
-from twin.traffic.base import Hosts, Traffic
+from twin.traffic.base import Traffic
 from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark
 
@@ -97,14 +97,8 @@ class Scenario:
             for phase, (begin_s, end_s) in zip(self.phases, self.spans_s, strict=True)
             for item in phase.traffic.split(",")
         )
-        rates = [port.rate_bytes_per_s for port in self.plan.ports if port.port is None]
-        hosts = Hosts(
-            count=len(self.plan.hosts),
-            nic_bytes_per_s=min(rates),
-            mtu_payload_bytes=self.plan.mtu_payload_bytes,
-            wire_overhead_bytes=self.plan.wire_overhead_bytes,
-        )
-        return read_traffic(line, where=f"scenario {self.name}").traffic(hosts, duration_s=until_s, seed=seed)
+        pattern = read_traffic(line, where=f"scenario {self.name}")
+        return pattern.traffic(self.plan.traffic_hosts, duration_s=until_s, seed=seed)
 
     def cables_cut(self, seed: int) -> tuple[int, ...]:
         """One port of each cable between switches that is cut."""

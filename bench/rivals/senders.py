@@ -27,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import markdown
-from bench.co_tuning import INCUMBENT, JUDGED_ON, PROBLEMS, TUNED_ON, Problem
+from bench.co_tuning import JUDGED_ON, PROBLEMS, TUNED_ON, best_alone, gain_of
+from bench.replay import INCUMBENT
 from telemetry.topology import GBPS, Host, Link, Topology
 from twin.engine import engine
 from twin.jit import kernel
@@ -39,9 +40,6 @@ from twin.packet.plan import FabricPlan
 from twin.packet.policies import DECISION
 from twin.prediction import Prediction
 from twin.scenario import Scenario
-from twin.search.gain import POLICIES, gain_over, joined_over_moments, persistent_bytes_share
-from twin.search.problem import SearchSettings, TuningProblem
-from twin.search.round import tune
 from twin.senders.artefact import known_senders
 from twin.senders.dcqcn import PAPER, PRESETS, DcqcnParams
 from twin.senders.rtt import DECC_INPUTS, DeccPolicy, Network, RttPolicy, RttSender
@@ -89,7 +87,7 @@ def traffic(workers: Workers, duration_s: float | None, *, advice: bool = True) 
         fresh = [problem.scenario(seed, "paper") for seed in JUDGED_ON]
         rows: dict[str, tuple[list[Scenario], Watermark]] = {f"DCQCN, {INCUMBENT}": (fresh, INCUMBENT)}
         if advice:
-            advised = _advised(problem, workers)
+            advised = best_alone(problem.scenario(TUNED_ON, "paper"), workers)
             rows[f"DCQCN, the twin's {advised}"] = fresh, advised
         rows |= {name: ([on_all(one, name) for one in fresh], INCUMBENT) for name in SENDERS}
         rows["half DCQCN, half rl-cc-trees"] = (
@@ -105,25 +103,10 @@ def traffic(workers: Workers, duration_s: float | None, *, advice: bool = True) 
     return table
 
 
-def _advised(problem: Problem, workers: Workers) -> Watermark:
-    asked = TuningProblem(
-        scenario=problem.scenario(TUNED_ON, "paper"),
-        incumbent=INCUMBENT,
-        base=INCUMBENT,
-        dominant_class="elephant",
-    )
-    return tune(asked, SearchSettings(), seed=TUNED_ON, workers=workers).improvement.best
-
-
 def _figures(
     scenarios: Sequence[Scenario], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> Iterator[str]:
-    gains, weights = [], []
-    for scenario, now, new in zip(scenarios, before, after, strict=True):
-        share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
-        gains.append(gain_over(now, new, POLICIES["balanced"], share))
-        weights.append(now.goodput_bytes_per_s)
-    gain = joined_over_moments(gains, weights, len(gains))
+    gain = gain_of(scenarios, before, after)
     yield gain_text(gain.value, gain.noise) if after is not before else "0"
     for size_class, figure in (("mice", "p99"), ("elephant", "mean")):
         known = [getattr(one.slowdown[size_class], figure) for one in after if size_class in one.slowdown]
