@@ -223,20 +223,12 @@ def advantages(off: Reals, busy: NDArray[np.bool_], decay: float) -> Reals:
     return found
 
 
-def surrogate(
-    logits: Reals, action: NDArray[np.int64], old: Reals, epsilon: Reals, advantage: Reals, weight: Reals
-) -> float:
-    """PPO's clipped objective (Eq. 11, which is maximised) [agent, row] summed by ``weight``."""
-    likelihood, _ = mixture(*heads(logits), action, epsilon)
-    ratio = likelihood / np.exp(old)
-    clipped = np.clip(ratio, 1 - CLIP, 1 + CLIP)
-    return float((weight * np.minimum(ratio * advantage, clipped * advantage)).sum())
-
-
 def surrogate_slope(
     logits: Reals, action: NDArray[np.int64], old: Reals, epsilon: Reals, advantage: Reals, weight: Reals
 ) -> Reals:
-    """Derivative of −``surrogate`` by the logits."""
+    """Derivative by the logits of −PPO's clipped objective (Eq. 11, which is maximised) [agent, row] summed
+    by ``weight``.
+    """
     pairs, pmax = heads(logits)
     likelihood, of_policy = mixture(pairs, pmax, action, epsilon)
     ratio = likelihood / np.exp(old)
