@@ -101,7 +101,6 @@ def host_numbers(where: str, value: object) -> tuple[int, ...]:
 class Entry:
     """A named pattern: its class, preset options, and the option that a value without a name sets."""
 
-    about: str
     build: type[Any]
     main_option: str
     preset: Mapping[str, Any] = field(default_factory=dict)
@@ -111,41 +110,17 @@ class Entry:
         return tuple(one.name for one in fields(self.build) if one.name not in self.preset)
 
 
-def _of_published_sizes(name: str, what: str) -> Entry:
-    return Entry(
-        about=f"{what}, Poisson arrivals",
-        build=Poisson,
-        main_option="load",
-        preset={"sizes": SizeDistribution.named(name)},
-    )
-
-
 PATTERNS: Mapping[str, Entry] = MappingProxyType(
     {
-        "websearch": _of_published_sizes("websearch", "web search: most bytes in flows over 1 MB"),
-        "data-mining": _of_published_sizes("data-mining", "data mining: tiny flows and a few up to 1 GB"),
-        "hadoop": _of_published_sizes("hadoop", "Hadoop: mostly under 1 KB"),
-        "poisson": Entry(
-            about="Poisson arrivals of any sizes: a distribution's name or bytes",
-            build=Poisson,
-            main_option="load",
-        ),
-        "incast": Entry(about="bursts of many senders to one receiver", build=Incast, main_option="fan_in"),
-        "ring-all-reduce": Entry(
-            about="training: all-reduce in rings, with compute in between",
-            build=RingAllReduce,
-            main_option="size_bytes",
-        ),
-        "all-to-all": Entry(
-            about="training: every rank to every rank, with compute in between",
-            build=AllToAll,
-            main_option="each_bytes",
-        ),
-        "elephants-and-mice": Entry(
-            about="a few long transfers under many short flows",
-            build=ElephantsAndMice,
-            main_option="mice_load",
-        ),
+        **{
+            name: Entry(build=Poisson, main_option="load", preset={"sizes": SizeDistribution.named(name)})
+            for name in ("websearch", "data-mining", "hadoop")
+        },
+        "poisson": Entry(build=Poisson, main_option="load"),
+        "incast": Entry(build=Incast, main_option="fan_in"),
+        "ring-all-reduce": Entry(build=RingAllReduce, main_option="size_bytes"),
+        "all-to-all": Entry(build=AllToAll, main_option="each_bytes"),
+        "elephants-and-mice": Entry(build=ElephantsAndMice, main_option="mice_load"),
     }
 )
 
