@@ -115,7 +115,6 @@ def judge(
     n_tried: int,
     found: Found,
     margin: float,
-    pfc: bool,
     unlike: str | None = None,
 ) -> Verdict:
     """The verdict, from the predictions of all candidates that ran the full window.
@@ -132,7 +131,7 @@ def judge(
         return Verdict(VerdictKind.UNCALIBRATED, f"No recommendation: {unlike}")
     rows = [one for one in predictions if one.status is SolveStatus.OK]
     queue = np.array([one.queue_mean_bytes for one in rows])
-    pause = np.array([one.pfc_pause_s if pfc else 0.0 for one in rows])
+    pause = np.array([one.pfc_pause_s if scenario.pfc else 0.0 for one in rows])
     loss = np.array([one.loss_bytes for one in rows])
     suffering = float(pause.max()) >= LEAST_PAUSE_S or float(loss.max()) >= LEAST_LOSS_BYTES
     remarks = _remarks(pause, loss, scenario)
@@ -294,7 +293,6 @@ def recommend(
         n_tried=len(everyone),
         found=found,
         margin=settings.margin,
-        pfc=problem.scenario.pfc,
         unlike=problem.unlike,
     )
     winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
@@ -403,7 +401,6 @@ def _part(
         n_tried=len(ledger.proposals),
         found=found,
         margin=settings.margin,
-        pfc=problem.scenario.pfc,
         unlike=problem.unlike,
     )
     winner = found.row if verdict.kind is VerdictKind.CHANGE else incumbent

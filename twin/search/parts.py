@@ -76,21 +76,14 @@ def fleet_scores(
     return FleetScores(fleet, parts, share)
 
 
-def split(scenario: Scenario, max_parts: int = 8) -> list[Scenario]:
-    """The connected components of the (flow, port) graph, each a scenario, the one with most flows first.
-
-    Beyond ``max_parts`` the smallest components stay together in the last part: many tiny problems cost more
-    apart. A part monitors the monitored ports its flows cross, or else every switch port they cross; flow and
-    port order are kept.
-    """
-    return [moments[0] for moments in split_moments([scenario], max_parts)]
-
-
-def split_moments(moments: Sequence[Scenario], max_parts: int = 8) -> list[tuple[Scenario, ...]]:
-    """As ``split``, of several moments of one fabric's traffic: each part's scenarios, moment by moment.
+def split_moments(moments: Sequence[Scenario], max_parts: int) -> list[tuple[Scenario, ...]]:
+    """The connected components of the (flow, port) graph, the one with most flows first: of each the
+    scenarios of all ``moments`` of one fabric's traffic.
 
     Flows of all moments join ports, so that a part is the same ports in each. Components without flows in
-    some moment stay together with others that have.
+    some moment stay together with others that have; beyond ``max_parts`` so do the smallest, in the last
+    part: many tiny problems cost more apart. A part monitors the monitored ports its flows cross, or else
+    every switch port they cross; flow and port order are kept.
     """
     flow_part = _flow_components(moments)
     names, sizes = np.unique(np.concatenate(flow_part), return_counts=True)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.twin.fabrics import star
-from twin.search.parts import split
+from twin.scenario import Scenario
+from twin.search.parts import split_moments
 from twin.senders.artefact import SWIFT
 
 PAIRS = st.lists(
@@ -18,6 +19,10 @@ PAIRS = st.lists(
     min_size=1,
     max_size=12,
 )
+
+
+def split(scenario: Scenario, max_parts: int = 8) -> list[Scenario]:
+    return [part for (part,) in split_moments([scenario], max_parts)]
 
 
 def test_one_piece_comes_back_as_it_is() -> None:

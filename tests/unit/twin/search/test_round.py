@@ -207,7 +207,7 @@ class TestStandingStill:
             (0.06, VerdictKind.CHANGE),
         ):
             best = Found(1, gain, None, 0, stands=False, sure=gain > 0.05, by="gain")
-            verdict = judge(tried, problem().scenario, n_tried=len(tried), found=best, margin=0.05, pfc=True)
+            verdict = judge(tried, problem().scenario, n_tried=len(tried), found=best, margin=0.05)
             assert verdict.kind is kind
 
     def test_the_winner_run_again_as_incumbent_stands(self) -> None:
@@ -243,7 +243,7 @@ class TestStandingStill:
         )
         best = Found(1, gain, gain / 5, 0, stands=gain == 0.0, sure=gain > 0.05, by="gain")
         tried = [now, *[other] * 90]
-        verdict = judge(tried, problem().scenario, n_tried=320, found=best, margin=0.05, pfc=True)
+        verdict = judge(tried, problem().scenario, n_tried=320, found=best, margin=0.05)
         assert verdict.kind is kind
 
     def test_empty_queues_need_no_tuning(self) -> None:
@@ -255,7 +255,7 @@ class TestStandingStill:
     def test_queues_that_are_empty_as_senders_are_held_back_do(self, gain: float, kind: VerdictKind) -> None:
         tried = [one.prediction for one in one_round(how=settings("IdleEngine")).candidates]
         best = Found(1, gain, None, 0, stands=gain == 0.0, sure=gain > 0.05, by="gain")
-        verdict = judge(tried, problem().scenario, n_tried=len(tried), found=best, margin=0.05, pfc=True)
+        verdict = judge(tried, problem().scenario, n_tried=len(tried), found=best, margin=0.05)
         assert verdict.kind is kind
 
 
