@@ -84,7 +84,8 @@ def advise(
         length_s = min(max(affordable_s(scenario, left), LEAST_WINDOW_S), scenario.duration_s)
         cut = scenario.until(length_s)
         with shipped([cut]) as [file]:
-            runs = _Runs(state.topology, cut, file, running, settings, seed, workers, progress)
+            seeds = engine_seeds(seed, _SEEDS)
+            runs = _Runs(state.topology, cut, file, running, settings, seeds, workers, progress)
             fixes = [runs.fix(one, port_loads(state)) for one in worst]
         unpredicted = "only the worst are predicted"
     fixes += [PathFix(one, None, None, fix_sentence(one, None, None, unpredicted)) for one in others]
@@ -135,30 +136,19 @@ class _Outcome:
         return carried / taken_s if taken_s > 0.0 else 0.0
 
 
+@dataclass(slots=True)
 class _Runs:
-    """The runs of one round's advice on one moment of traffic."""
+    """The runs of one round's advice on one moment of traffic; ``count`` is how many."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        cut: Scenario,
-        file: File,
-        running: Setting,
-        settings: SearchSettings,
-        seed: int,
-        workers: Workers,
-        progress: Callable[[Progress], None],
-    ) -> None:
-        self.cut = cut
-        self.count = 0
-        self._topology = topology
-        self._file = file
-        self._running = running
-        self._settings = settings
-        self._seeds = engine_seeds(seed, _SEEDS)
-        self._seed = seed
-        self._workers = workers
-        self._progress = progress
+    topology: Topology
+    cut: Scenario
+    file: File
+    running: Setting
+    settings: SearchSettings
+    seeds: Sequence[int]
+    workers: Workers
+    progress: Callable[[Progress], None]
+    count: int = 0
 
     def fix(self, collision: Collision, loads: Mapping[int, float]) -> PathFix:
         flows = self.cut.flows
@@ -166,15 +156,13 @@ class _Runs:
         if not elephants:
             absent = "the newest moment shows none of them, so that nothing is predicted"
             return PathFix(collision, None, None, fix_sentence(collision, None, None, absent))
-        moves = spread(self._topology, flows, collision, elephants, loads)
+        moves = spread(self.topology, flows, collision, elephants, loads)
         first = [
-            hashed(self._topology, flows, collision.switch, elephants, seed) for seed in range(HASH_SEEDS)
+            hashed(self.topology, flows, collision.switch, elephants, seed) for seed in range(HASH_SEEDS)
         ]
         nested = [_changes(moves[:count]) for count in range(len(moves) + 1)]
-        now, *moved = self._outcomes(
-            nested, elephants, self._settings.engine, self.cut.duration_s, self._seeds
-        )
-        drawn = self._outcomes(first, elephants, self._settings.engine, self.cut.duration_s, self._seeds[:1])
+        now, *moved = self._outcomes(nested, elephants, self.settings.engine, self.cut.duration_s, self.seeds)
+        drawn = self._outcomes(first, elephants, self.settings.engine, self.cut.duration_s, self.seeds[:1])
         if not now.sound:
             failed = "the engine could not run it, so that nothing is predicted"
             return PathFix(collision, None, None, fix_sentence(collision, None, None, failed))
@@ -194,19 +182,19 @@ class _Runs:
         gained = [float(np.mean(one.log_ratios(now))) if one.sound else -math.inf for one in moved]
         if max(gained, default=0.0) <= 0.0:
             return None
-        enough = max(gained) - min(self._settings.margin, 0.5 * max(gained))
+        enough = max(gained) - min(self.settings.margin, 0.5 * max(gained))
         count = next(at for at, value in enumerate(gained, 1) if value >= enough)
         chosen, after, times = moves[:count], moved[count - 1], gained[count - 1]
         ratios = after.log_ratios(now)
         error = math.hypot(float(np.std(ratios)) / math.sqrt(max(len(ratios) - 1, 1)), MODEL_ERROR * times)
         gain = self._gain(now, after, self.cut)
         first = Goodput(
-            self._settings.engine, now.goodput_bytes_per_s, after.goodput_bytes_per_s, self.cut.duration_s
+            self.settings.engine, now.goodput_bytes_per_s, after.goodput_bytes_per_s, self.cut.duration_s
         )
         second, second_gain = None, None
         agreed = True
-        if self._settings.second_engine is not None:
-            judged = self._second(elephants, chosen, self._settings.second_engine)
+        if self.settings.second_engine is not None:
+            judged = self._second(elephants, chosen, self.settings.second_engine)
             if judged is not None:
                 second, its_gain = judged
                 its_times = math.log(second.after_bytes_per_s / second.before_bytes_per_s)
@@ -234,7 +222,7 @@ class _Runs:
             gain_error=gain.error,
             second_gain=second_gain,
             advised=agreed
-            and times - 2.0 * error > self._settings.margin
+            and times - 2.0 * error > self.settings.margin
             and not gain.value + 2.0 * gain.error < 0.0,
         )
 
@@ -244,11 +232,11 @@ class _Runs:
         """The same by the second engine, over as much as it has time for; None where that is too
         little, or it could not run.
         """
-        length_s = min(self.cut.duration_s, affordable_s(self.cut, self._settings.second_packet_hops))
+        length_s = min(self.cut.duration_s, affordable_s(self.cut, self.settings.second_packet_hops))
         if length_s < min(self.cut.duration_s, LEAST_WINDOW_S):
             return None
         pair = [_changes(()), _changes(moves)]
-        now, after = self._outcomes(pair, elephants, engine, length_s, self._seeds[:1])
+        now, after = self._outcomes(pair, elephants, engine, length_s, self.seeds[:1])
         if not (now.sound and after.sound):
             return None
         found = Goodput(engine, now.goodput_bytes_per_s, after.goodput_bytes_per_s, length_s)
@@ -267,7 +255,7 @@ class _Runs:
     def _gain(self, now: _Outcome, after: _Outcome, scenario: Scenario) -> Gain:
         before, new = averaged(now.predictions), averaged(after.predictions)
         share = persistent_bytes_share(scenario, before.goodput_bytes_per_s)
-        return gain_over(before, new, self._settings.policy, share).repeated(scenario.repeated)
+        return gain_over(before, new, self.settings.policy, share).repeated(scenario.repeated)
 
     def _outcomes(
         self,
@@ -280,18 +268,18 @@ class _Runs:
         """What elephants get, and all others, with each variant of the paths."""
         watched = tuple(row for one in elephants for row in one.rows)
         tasks = [
-            PathTask(self._file, engine, duration_s, self._running, seed, changes, watched)
+            PathTask(self.file, engine, duration_s, self.running, seed, changes, watched)
             for changes in variants
             for seed in seeds
         ]
         found: dict[int, Prediction] = {}
-        self._progress(Progress("paths", 0, len(tasks)))
+        self.progress(Progress("paths", 0, len(tasks)))
 
         def enter(number: int, prediction: Prediction) -> None:
             found[number] = prediction
-            self._progress(Progress("paths", len(found), len(tasks)))
+            self.progress(Progress("paths", len(found), len(tasks)))
 
-        self._workers.run(tasks, enter)
+        self.workers.run(tasks, enter)
         self.count += len(tasks)
         return [
             _Outcome(tuple(found[at] for at in range(first, first + len(seeds))))
