@@ -57,11 +57,11 @@ def pool_marks(drawn: State, scales: Scales) -> list[Watermark]:
     return [code.watermark(bdp) for bdp in (scales.bdp_bytes, _USUAL_BDP) for code in codes]
 
 
-def codebook(pool: Sequence[Labelled], places: Sequence[int], count: int = N_CODES) -> list[int]:
+def codebook(pool: Sequence[Labelled], places: Sequence[int]) -> list[int]:
     """Of these places of the pool those that together come closest to the best of all states, one by one."""
     gains = np.concatenate([_pool_gains(one)[:, places] for one in pool])
     reached, chosen = np.zeros(len(gains)), list[int]()
-    for _ in range(count):
+    for _ in range(N_CODES):
         chosen.append(int(np.argmax(np.maximum(gains, reached[:, None]).mean(axis=0))))
         reached = np.maximum(reached, gains[:, chosen[-1]])
     return [places[one] for one in chosen]

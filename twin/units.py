@@ -20,7 +20,7 @@ NO_UNIT: Mapping[str, float] = MappingProxyType({})
 _NUMBER = re.compile(r"([-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf))\s*(\D*)")
 
 
-def quantity(where: str, value: object, units: Mapping[str, float] = NO_UNIT) -> float:
+def quantity(where: str, value: object, units: Mapping[str, float]) -> float:
     """A number, or a text of a number and perhaps one of ``units``; its range is not checked.
 
     Raises ``ParameterError`` naming ``where`` for anything else.

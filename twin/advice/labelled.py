@@ -42,7 +42,7 @@ class Labelled:
         return found
 
 
-def keep(first: Sequence[Labelled], second: Sequence[Labelled], file: Path = STATES) -> None:
+def keep(first: Sequence[Labelled], second: Sequence[Labelled], file: Path) -> None:
     """Writes two moments of each state, without their codes, in half precision where that is far finer than
     what moments differ by.
     """
@@ -61,9 +61,9 @@ def keep(first: Sequence[Labelled], second: Sequence[Labelled], file: Path = STA
     )
 
 
-def kept(codes: Sequence[Code], file: Path = STATES) -> tuple[list[Labelled], list[Labelled]]:
-    """The states of a file, under these codes: a first and a second moment of each."""
-    with np.load(file, allow_pickle=False) as found:
+def kept(codes: Sequence[Code]) -> tuple[list[Labelled], list[Labelled]]:
+    """The states that ship, under these codes: a first and a second moment of each."""
+    with np.load(STATES, allow_pickle=False) as found:
         columns = {name: found[name] for name in found.files}
     coded = {
         bdp: tuple(one.watermark(bdp) for one in codes) for bdp in np.unique(columns["scales"][:, 1]).tolist()

@@ -318,7 +318,7 @@ def classes_set(scenario: Scenario) -> tuple[str, ...]:
 
 
 def class_coordinates(
-    what: Sequence[What], scenario: Scenario, senders: SenderBounds = ()
+    what: Sequence[What], scenario: Scenario, senders: SenderBounds
 ) -> tuple[Coordinate, ...]:
     """Every value of NICs for each class by itself."""
     if "nic" not in what:
