@@ -47,11 +47,7 @@ def measure() -> Iterable[Figure]:
             yield from _answer(service, path, polled=path in POLLED)
         for path in ROLLING_OUT:
             yield Figure(
-                f"{path}, queues differ",
-                len(answer(path).encode()) / 1e3,
-                "kB",
-                GOAL_POLL_KILOBYTES,
-                "lower",
+                f"{path}, queues differ", len(answer(path).encode()) / 1e3, "kB", GOAL_POLL_KILOBYTES
             )
         yield Figure("memory of the service", _resident_megabytes(service), "MB", note=f"idle {idle:.0f} MB")
         chromium = shutil.which("chromium")

@@ -231,15 +231,13 @@ def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, wh
         begin_rate = line_rate if rate is None else min(rate * GBPS, line_rate)
         parsed.append((start, number, src, dst, math.inf if size is None else size, begin_rate, path))
     parsed.sort(key=lambda flow: (flow[0], flow[1]))
-    offsets = np.zeros(len(parsed) + 1, dtype=np.int32)
-    np.cumsum([len(flow[6]) for flow in parsed], out=offsets[1:])
     return Flows(
         src=tuple(flow[2] for flow in parsed),
         dst=tuple(flow[3] for flow in parsed),
         payload_bytes=np.array([flow[4] for flow in parsed], dtype=np.float64),
         start_s=np.array([flow[0] for flow in parsed], dtype=np.float64),
         start_rate_bytes_per_s=np.array([flow[5] for flow in parsed], dtype=np.float64),
-        path_offset=offsets,
+        path_offset=np.cumsum([0, *(len(flow[6]) for flow in parsed)]).astype(np.int32),
         path_ports=np.array([port for flow in parsed for port in flow[6]], dtype=np.int32),
     )
 

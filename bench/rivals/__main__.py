@@ -23,7 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from bench.__main__ import OUT, commit
+from bench.__main__ import OUT, commit, parser_of
 from bench.rivals.claims import Results, findings
 from bench.rivals.plots import plot
 from bench.rivals.report import claims_table, commands, conduct_table, regret_table, tally, trying_table
@@ -142,9 +142,7 @@ def _shown(path: Path) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.rivals", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = parser_of("bench.rivals", __doc__)
     kinds = parser.add_subparsers(dest="command", required=True)
     running = kinds.add_parser("run", help="run tuners, or go on with a run")
     how_long = running.add_mutually_exclusive_group()

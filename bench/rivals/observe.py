@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.rivals.tuner import FabricFacts, Floats, Looks, Seen, SeenFlows
+from bench.rivals.tuner import Counts, FabricFacts, Floats, Looks, Seen, SeenFlows
 from twin.errors import check_known
 from twin.packet.fabric import Fabric
 from twin.packet.results import Measured, Samples
@@ -84,7 +84,7 @@ class Observer:
         self._row = np.full(len(facts.topology.ports), -1, dtype=np.int64)
         self._row[self._queues] = np.arange(len(self._queues))
         self._samples: list[Samples] = []
-        self._flows = _FlowBook(facts, self.sampling_rate)
+        self._flows = _FlowBook(facts, self._row, self.sampling_rate)
         self._end_s = 0.0
 
     @property
@@ -147,9 +147,8 @@ class Observer:
 class _FlowBook:
     """Flow tables of all switches, by flow and queue."""
 
-    def __init__(self, facts: FabricFacts, sampling_rate: float) -> None:
-        self._row = np.full(len(facts.topology.ports), -1, dtype=np.int64)
-        self._row[list(facts.queues)] = np.arange(len(facts.queues))
+    def __init__(self, facts: FabricFacts, row: Counts, sampling_rate: float) -> None:
+        self._row = row
         self._n_queues = len(facts.queues)
         self._overhead_bytes = facts.sizes.wire_overhead_bytes
         self._scale = 1.0 / sampling_rate if sampling_rate > 0 else 1.0

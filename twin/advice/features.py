@@ -18,7 +18,6 @@ from telemetry.state import NetworkState
 from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES
 from twin.scenario import Scenario
 from twin.search.gain import Policy
-from twin.senders.dcqcn import DcqcnParams
 from twin.watermark import Watermark
 
 TRAFFIC = (
@@ -183,7 +182,7 @@ def _together(
 
 def _sender_features(scenario: Scenario, scales: Scales) -> NDArray[np.float64]:
     """One number for each of ``SENDERS``."""
-    dcqcn: DcqcnParams = scenario.dcqcn
+    dcqcn = scenario.dcqcn
     packet_s = scenario.packet_wire_bytes / scales.rtt_s
     return np.array(
         [

@@ -85,8 +85,6 @@ def scenario_from_state(
     # An endless flow where no port is full is held back by its sender, not by DCQCN.
     full = {port for port, share in _busy(state).items() if share >= _NEARLY_FULL}
     held = np.array([full.isdisjoint(path) for path in paths]) & np.isinf(left[kept])
-    offsets = np.zeros(len(paths) + 1, dtype=np.int32)
-    np.cumsum([len(path) for path in paths], out=offsets[1:])
     flows = Flows(
         src=tuple(arrivals.src_host[row] for row in rows),
         dst=tuple(arrivals.dst_host[row] for row in rows),
@@ -97,7 +95,7 @@ def scenario_from_state(
             np.minimum(np.where(held, 1.0, _SPEED_UP) * average[kept], line_rate),
             line_rate,
         ),
-        path_offset=offsets,
+        path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
         path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
         waits=None if in_order is None else in_order.waits.but_for(before).only(kept),
     )

@@ -157,10 +157,8 @@ def draw_watermarks(
         np.maximum(centre / pmax_factor, bounds.pmax_low),
         np.minimum(centre * pmax_factor, bounds.pmax_high),
     )
-    return [
-        _rounded(float(low), float(high), float(probability), bounds)
-        for low, high, probability in zip(kmin, kmax, pmax, strict=True)
-    ]
+    rows = zip(kmin.tolist(), kmax.tolist(), pmax.tolist(), strict=True)
+    return [_rounded(*row, bounds) for row in rows]
 
 
 def check_spread(where: str, sigma: float, pmax_factor: float) -> None:
@@ -249,10 +247,8 @@ class SpaceFillingSampler:
             bounds.kmax_high_bytes,
         )
         pmax = log_uniform(points[:, 2], bounds.pmax_low, bounds.pmax_high)
-        return [
-            _rounded(float(low), float(high), float(probability), bounds)
-            for low, high, probability in zip(kmin, kmax, pmax, strict=True)
-        ]
+        rows = zip(kmin.tolist(), kmax.tolist(), pmax.tolist(), strict=True)
+        return [_rounded(*row, bounds) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -475,7 +475,7 @@ class _Search:
             )
         two = incumbent not in (mark_first, others_first)
         changes = tuple(
-            _change(part, self._runs.incumbent, pick, share)
+            _change(part, incumbent, pick, share)
             for part, share in sorted(zip(parts, shares, strict=True), key=lambda pair: -pair[1])
         )
         return CoTuning(
