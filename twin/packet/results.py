@@ -68,15 +68,13 @@ class Samples:
 
     @classmethod
     def joined(cls, parts: list[Samples]) -> Samples:
-        hops = np.cumsum([0, *(part.hop_offset[-1] for part in parts)])
-        offsets = [np.zeros(1, dtype=np.int64)]
-        offsets += [part.hop_offset[1:] + first for part, first in zip(parts, hops[:-1], strict=True)]
+        hops = np.concatenate([[0], *(np.diff(part.hop_offset) for part in parts)])
         columns = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(cls)
             if field.name != "hop_offset"
         }
-        return cls(hop_offset=np.concatenate(offsets), **columns)
+        return cls(hop_offset=np.cumsum(hops), **columns)
 
 
 @dataclass(frozen=True, slots=True)
