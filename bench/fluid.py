@@ -16,22 +16,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.figure import Figure, write
+from bench.replay import REFERENCE
 from twin.fluid.model import FluidEngine
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.watermark import Watermark
 
 Floats = NDArray[np.float64]
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "tests" / "data" / "reference" / "published-2flow.scenario.json"
-
 WATERMARK = Watermark(5_000, 200_000, 0.1)
 BATCH = 32
 REPEATS = 7
@@ -157,7 +154,7 @@ def ddeint_run(watermark: Watermark, duration_s: float) -> Floats:
 
 def run() -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    scenario = load_scenario(REFERENCE)
+    scenario = load_scenario(REFERENCE / "published-2flow.scenario.json")
     duration_s = scenario.duration_s
     fine = FluidEngine(step_s=FINE_STEP_S).trajectory(scenario, WATERMARK, seed=1, sample_s=SAMPLE_S)
     reference = fine.queue_bytes[0, 1:] / 1000

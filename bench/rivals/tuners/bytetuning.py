@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench.rivals.tuner import Floats, Seen, Settings
-from bench.rivals.tuners.probing import BOUNDS, Effort, Prober, Search, bounded
+from bench.rivals.tuners.probing import BOUNDS, Prober, Search, bounded
 
 EPOCHS = 100
 FIRST_STEP, LEAST_STEP, MOST_STEP = 0.2, 0.01, 1.0
@@ -28,8 +28,6 @@ _LIMITS = np.log(
 
 class ByteTuning(Prober):
     """Climbs from the incumbent for 100 epochs once, then keeps the best."""
-
-    effort = Effort(1e-3)
 
     def first(self) -> Settings:
         return Settings(self.facts.incumbent)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from bench.rivals.tuner import FabricFacts, Looks, Seen, Settings
-from bench.rivals.tuners.probing import Effort, Prober, Search, accepted
+from bench.rivals.tuners.probing import Prober, Search, accepted
 from bench.rivals.tuners.utility import PLUS, RELEASED, ChangeOfTraffic, Weights, utility
 from telemetry.topology import GBPS
 from twin.senders.dcqcn import MICROSECOND, PRESETS, DcqcnParams
@@ -74,7 +74,6 @@ class Paraleon(Prober):
     """As released: 130 probes of 1 ms."""
 
     looks: ClassVar[Looks] = Looks.FLOWS
-    effort = Effort(1e-3)
     weights: ClassVar[Weights] = RELEASED
     schedule: ClassVar[Schedule] = Schedule(80.0, 10.0, 0.85, 10)
     switch: ClassVar[Mapping[str, Parameter]] = SWITCH
