@@ -6,7 +6,6 @@ seed, from a recording; each then stands for as many more packets.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from bench.__main__ import one_of, parser_of
-from bench.accuracy import FIGURES, as_predictions, markdown, order_agreement
+from bench.accuracy import FIGURES, markdown, order_agreement, truth
 from bench.figure import Figure
 from bench.replay import INCUMBENT, REFERENCE
 from lab.reports import ReportWriter
@@ -117,14 +116,13 @@ def _reports(name: str) -> ReportBatch:
 
 def against_truth(name: str) -> list[Compared]:
     """The figures that the problem has, predicted from all its reports."""
-    document = json.loads((REFERENCE / f"{name}.truth.json").read_text("utf-8"))
-    truth = as_predictions(document["results"])
-    found = ReplayEngine().predict(scenario_of(name), [row.watermark for row in truth], seed=1)
-    return [compared for figure in COMPARED if (compared := _compared(figure, found, truth)) is not None]
+    rows = truth(name)
+    found = ReplayEngine().predict(scenario_of(name), [row.watermark for row in rows], seed=1)
+    return [compared for figure in COMPARED if (compared := _compared(figure, found, rows)) is not None]
 
 
-def _compared(figure: str, found: Sequence[Prediction], truth: Sequence[Prediction]) -> Compared | None:
-    ours, theirs = (np.array([FIGURES[figure](row) for row in rows]) for rows in (found, truth))
+def _compared(figure: str, found: Sequence[Prediction], true: Sequence[Prediction]) -> Compared | None:
+    ours, theirs = (np.array([FIGURES[figure](row) for row in rows]) for rows in (found, true))
     if np.isnan(theirs).any():
         return None
     ratios = ours / theirs

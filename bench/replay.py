@@ -221,7 +221,6 @@ def measure() -> Iterable[Figure]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the figures."""
     parser = parser_of("bench.replay", __doc__)
     parser.add_argument("what", nargs="?", choices=["slices"], help="these alone; default: all else")
     parser.add_argument(

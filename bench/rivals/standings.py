@@ -105,7 +105,6 @@ class Standings:
         return self._best(key.scenario, key.seed) - self.slices(key).score
 
     def best_statics(self, scenario: str, seed: int) -> list[Row]:
-        """The best static of each phase."""
         statics = self._statics(scenario, seed)
         return [max(statics, key=lambda row: row.j[phase]) for phase in range(len(self.spans(scenario)))]
 

@@ -66,7 +66,6 @@ class TuningProblem:
 
     @property
     def lambda_(self) -> float:
-        """λ of the dominant class."""
         return lambda_for(self.dominant_class)
 
 

@@ -419,7 +419,6 @@ class _Round:
         return Task(self._file(part, moment), self._settings.engine, duration_s, watermarks, seed)
 
     def _file(self, part: int, moment: int) -> Path:
-        """The scenario of a part's moment."""
         return self._files[part * self._n_moments + moment]
 
     def _watermarks(self, candidates: Sequence[int]) -> tuple[Setting, ...]:
