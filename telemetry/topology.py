@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from telemetry.errors import TopologyError
 from telemetry.roles import kind_of, tiers_of
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 GBPS = 125_000_000.0  # bytes per second in one Gbit/s
 
@@ -186,6 +187,9 @@ class Topology:
 
     @cached_property
     def _graph(self) -> csr_array:
+        # Imported here: half of a worker process's start, and a worker looks for no path.
+        from scipy.sparse import csr_array
+
         size = len(self._node_index)
         rows = [self._node_index[port.node] for port in self.ports]
         columns = [self._node_index[port.peer] for port in self.ports]
@@ -193,6 +197,8 @@ class Topology:
 
     def _hops_to(self, node: str) -> NDArray[np.float64]:
         if node not in self._next_hops:
+            from scipy.sparse.csgraph import shortest_path  # imported here: see _graph
+
             self._next_hops[node] = shortest_path(
                 self._graph.T, method="D", unweighted=True, indices=self._node_index[node]
             )
