@@ -16,6 +16,10 @@ from twin.watermark import Watermark
 
 QUEUE_SLACK_BYTES = 10_000.0  # about ten packets: below that depth a ratio is noise
 COUNTED_FACTOR = 1.5  # counts over a short window scatter
+_COUNTED = {
+    "pfc_frames_per_s": "PFC frames a second are sent",
+    "drops_per_s": "packets a second are dropped",
+}
 
 Target = Watermark | Values | str
 """What a member is set to: a switch a watermark, or what it hashes by; the NICs of a host values by name."""
@@ -182,19 +186,11 @@ def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) 
                 f"ports spend {now.pause_share:.2%} of their time paused by PFC, {was:.2%} before; "
                 f"it may grow by {limits.pause_share:.2%}"
             )
-    counted = (
-        (
-            "PFC frames a second are sent",
-            now.pfc_frames_per_s,
-            before.pfc_frames_per_s,
-            limits.pfc_frames_per_s,
-        ),
-        ("packets a second are dropped", now.drops_per_s, before.drops_per_s, limits.drops_per_s),
-    )
-    for what, is_now, reported_before, growth in counted:
-        was = reported_before or 0.0
-        if is_now is not None and is_now > COUNTED_FACTOR * was + growth:
-            yield f"{is_now:.4g} {what}, {was:.4g} before; {COUNTED_FACTOR * was + growth:.4g} are allowed"
+    for name, what in _COUNTED.items():
+        is_now, was = getattr(now, name), getattr(before, name) or 0.0
+        allowed = COUNTED_FACTOR * was + getattr(limits, name)
+        if is_now is not None and is_now > allowed:
+            yield f"{is_now:.4g} {what}, {was:.4g} before; {allowed:.4g} are allowed"
     if now.queue_mean_bytes is not None:
         expected = max(before.queue_mean_bytes or 0.0, predicted.queue_mean_bytes or 0.0)
         if expected > 0 and now.queue_mean_bytes > limits.queue_factor * expected + QUEUE_SLACK_BYTES:

@@ -9,7 +9,7 @@ gives the state.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
@@ -165,7 +165,7 @@ class RolloutState:
     soak_from_s: float | None = None
     measured: Figures | None = None
     why: str | None = None
-    phases: tuple[tuple[float, Phase], ...] = field(default=())
+    phases: tuple[tuple[float, Phase], ...] = ()
 
     @property
     def current(self) -> tuple[str, ...]:
@@ -330,9 +330,8 @@ def encode(event: Event) -> bytes:
     return msgspec.json.encode(event)
 
 
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(
-    Event
-)  # made once: that takes longer than an event
+# Made once: that takes longer than an event.
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def decode(text: bytes | str) -> Event:

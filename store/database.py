@@ -89,13 +89,10 @@ class Database:
         self._clock_ns = clock_ns
         self._writing = Session(self._place, self._place.lock() if alone else Lock())
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage")
-        # A database in memory is its one connection.
-        self._reading = Session(self._place, reads=True) if self._place.durable else self._writing
-        self._reader = (
-            ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage-read")
-            if self._place.durable
-            else self._writer
-        )
+        self._reading, self._reader = self._writing, self._writer  # in memory it is its one connection
+        if self._place.durable:
+            self._reading = Session(self._place, reads=True)
+            self._reader = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage-read")
         self._open = False
         self._closed = False
         self.failing: str | None = None

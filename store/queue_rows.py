@@ -44,6 +44,9 @@ class PortStep(NamedTuple):
     pause_share: float | None
 
 
+_POINT = ("at_ns", *PortStep._fields)
+
+
 class PortPoint(NamedTuple):
     """A port at a time, nanoseconds since 1970."""
 
@@ -78,9 +81,8 @@ def fold(connection: Connection, *, from_s: int, to_s: int, within_ns: int) -> N
     """
     since_ns = begin_ns(within_ns, to_s)
     folded = _folded(from_s, _between(since_ns, since_ns + to_s * NS_PER_S), width_s=to_s).subquery()
-    columns = [history.c.step_s, *(history.c[name] for name in ("at_ns", *PortStep._fields))]
-    source = select(literal(to_s), *(folded.c[column.name] for column in columns[1:])).where(literal(True))
-    connection.execute(upsert_from(connection, history, [column.name for column in columns], source))
+    source = select(literal(to_s), *(folded.c[name] for name in _POINT)).where(literal(True))
+    connection.execute(upsert_from(connection, history, ["step_s", *_POINT], source))
 
 
 def prune(connection: Connection, step_s: int, before_ns: int, *, most: int) -> int:
@@ -158,7 +160,7 @@ def series(
         return found
     named = tuple_(history.c.switch, history.c.port).in_(list(found))
     if width_s == step_s:
-        plain = [history.c[name] for name in ("at_ns", *PortStep._fields)]
+        plain = (history.c[name] for name in _POINT)
         query = select(*plain).where(history.c.step_s == step_s, between, named)
     else:
         query = _folded(step_s, between, width_s=width_s, rows=named)
@@ -194,10 +196,9 @@ def seen(
         )
         .subquery()
     )
-    times = func.count(distinct(rows.c.at_ns))
     row = connection.execute(
         select(
-            times,
+            func.count(distinct(rows.c.at_ns)),
             func.sum(rows.c.depth_bytes),
             func.count() - func.count(rows.c.depth_bytes),
             func.max(rows.c.depth_max_bytes),

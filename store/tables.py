@@ -208,9 +208,7 @@ def upsert_from(
     connection: Connection, table: Table, columns: Sequence[str], rows: Select[tuple[object, ...]]
 ) -> Executable:
     """Like ``upsert``, with rows from a select; that needs a WHERE, or SQLite cannot parse ON CONFLICT."""
-    insert = _insert(connection, table)
-    insert = insert.from_select(list(columns), rows)
-    return _replacing(insert, table)
+    return _replacing(_insert(connection, table).from_select(list(columns), rows), table)
 
 
 def prune_oldest(connection: Connection, at_ns: Column[int], *, before_ns: int, most: int) -> None:
