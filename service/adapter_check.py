@@ -45,10 +45,15 @@ class Reads(Protocol[ReadT_co]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[ReadT]):
-    """One reading, or why it failed."""
+    """The last successful reading, and why the last try failed (None: it did not)."""
 
     reading: ReadT | None = None
     failure: SwitchError | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the last try succeeded; True also before the first."""
+        return self.failure is None
 
 
 def make_adapters(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
+from service.adapter_check import Answer
 from service.documents.switches import SwitchDocument
 from service.events import retrieve
 from service.ingest.p4_reports import BinaryReports
@@ -39,23 +40,10 @@ _log = logging.getLogger("ecntwin.switches")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class LastReading:
-    """The last successful reading of one switch, and why the last try failed (None: it did not)."""
-
-    reading: Reading | None = None
-    failure: SwitchError | None = None
-
-    @property
-    def reachable(self) -> bool:
-        """Whether the last attempt to read it succeeded; True also before the first."""
-        return self.failure is None
-
-
-UNREAD = LastReading()
+UNREAD: Answer[Reading] = Answer()
 StillWanted = Callable[[], bool]
 """Whether a step is still wanted when its turn comes; asked just before it runs."""
-OnReading = Callable[[str, LastReading, LastReading], None]
+OnReading = Callable[[str, Answer[Reading], Answer[Reading]], None]
 
 
 @dataclass(eq=False, slots=True)
@@ -76,16 +64,16 @@ class SwitchReadings:
     reading that takes too long is not waited for; it is stored when it comes. For one event loop.
     """
 
-    def __init__(self, on_reading: OnReading, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, on_reading: OnReading) -> None:
         self._on_reading = on_reading
-        self._known: dict[str, LastReading] = {}
+        self._known: dict[str, Answer[Reading]] = {}
         self.noted = 0
         self._locks: dict[str, asyncio.Lock] = {}
         self._under_way: dict[str, tuple[_Reading, asyncio.Task[None]]] = {}
         self._last_begun_s = 0.0  # of all readings
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-switch")
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ecntwin-switch")
 
-    def known(self, switch: str) -> LastReading:
+    def known(self, switch: str) -> Answer[Reading]:
         """The last reading of a switch; may be called from any thread."""
         return self._known.get(switch, UNREAD)
 
@@ -125,7 +113,7 @@ class SwitchReadings:
 
     def note(self, reading: Reading) -> None:
         """Stores a reading made elsewhere."""
-        self._note(reading.switch, LastReading(reading))
+        self._note(reading.switch, Answer(reading))
 
     def close(self) -> None:
         """Releases the threads; running calls end by themselves."""
@@ -153,7 +141,7 @@ class SwitchReadings:
         async with self.lock(switch):
             one.queued, before = True, self.known(switch)
             try:
-                after = LastReading(await loop.run_in_executor(self._threads, read))
+                after = Answer(await loop.run_in_executor(self._threads, read))
             except SwitchError as error:
                 after = replace(before, failure=error)
             except Exception as error:
@@ -161,7 +149,7 @@ class SwitchReadings:
                 after = replace(before, failure=_adapter_bug(switch, error))
             self._note(switch, after)
 
-    def _note(self, switch: str, after: LastReading) -> None:
+    def _note(self, switch: str, after: Answer[Reading]) -> None:
         before, self._known[switch] = self.known(switch), after
         self.noted += 1
         self._on_reading(switch, before, after)
@@ -207,7 +195,7 @@ class Adapters:
 
         Raises ``InventoryError`` where its description cannot be used.
         """
-        return self._made(self._devices.get(switch) or self._other(switch, running))
+        return self._made(self._device(switch, running))
 
     def make_by_role(
         self, switch: str, running: Watermark, ports: Mapping[str, tuple[str, ...]]
@@ -216,7 +204,7 @@ class Adapters:
 
         Raises ``InventoryError``, and ``CapabilityError`` where its platform gives all ports one watermark.
         """
-        device = self._devices.get(switch) or self._other(switch, running)
+        device = self._device(switch, running)
         wanted = {role: names for role, names in ports.items() if any(map(device.wants, names))}
         every = [name for names in (wanted or ports).values() for name in names]
         return ByRoleAdapter(
@@ -242,7 +230,7 @@ class Adapters:
         """What reads and sets a switch's hash; raises ``InventoryError``, and ``CapabilityError`` where there
         is none for its platform.
         """
-        device = self._devices.get(switch) or self._other(switch, running)
+        device = self._device(switch, running)
         adapter = hash_adapter(device)
         if adapter is None:
             by_hand = set_by_hand(device.platform)
@@ -251,7 +239,9 @@ class Adapters:
             raise CapabilityError(f"{device.where} hash", None, rule, remedy)
         return adapter
 
-    def _other(self, switch: str, running: Watermark) -> Device:
+    def _device(self, switch: str, running: Watermark) -> Device:
+        if (known := self._devices.get(switch)) is not None:
+            return known
         kind = self._push.adapter
         address = (self._push.lab_url or "") if kind == LAB else ""
         return Device(name=switch, platform=kind, address=address, running=running)

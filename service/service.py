@@ -14,7 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from service.adapter_check import Repeated
+from service.adapter_check import Answer, Repeated
 from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.links import LinkChecks
@@ -24,7 +24,7 @@ from service.documents.fabric import ConditionDocument, LatestFabric
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks
-from service.fleet import Adapters, Fleet, LastReading
+from service.fleet import Adapters, Fleet
 from service.history.condition import Condition
 from service.history.forecast import Forecasts
 from service.history.gains import GainHistory
@@ -52,6 +52,7 @@ from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
 from settings.model import Settings
 from settings.version import ecntwin_version
+from switches.base import Reading
 from switches.hashing.registry import set_by_hand
 from switches.registry import AdapterRegistry
 from telemetry.alarms import Level
@@ -462,7 +463,7 @@ class Service:
         cabled = await self.cabling.current()
         return self.window.declared if cabled is None else cabled.merged.topology
 
-    def _switch_read(self, switch: str, before: LastReading, after: LastReading) -> None:
+    def _switch_read(self, switch: str, before: Answer[Reading], after: Answer[Reading]) -> None:
         """Publishes a reading or its failure where something changed; rollouts check every reading."""
         if after.reading is not None and after.failure is None:
             self.rollouts.was_read(after.reading)

@@ -8,11 +8,12 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from nics.base import NicAdapter, NicReading, Reading
 from nics.host import Host
+from service.adapter_check import Answer
 from service.documents.base import list_text
 from service.fleet import OvertakenError, StillWanted
 from service.network_metrics import NicMetrics
@@ -34,14 +35,6 @@ LEAST_CNPS = 100
 _NAMED = 3
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class LastNics:
-    """The last successful reading of a host, and why the last try failed (None: it did not)."""
-
-    reading: Reading | None = None
-    failure: SwitchError | None = None
 
 
 class NicPolling:
@@ -81,7 +74,9 @@ class NicPolling:
         self._declared = declared
         self._classes: tuple[Topology | None, Mapping[str, str]] | None = None
         self._locks = {name: asyncio.Lock() for name in made.adapters}
-        self._known = {name: LastNics(failure=made.problems.get(name)) for name in hosts}
+        self._known: dict[str, Answer[Reading]] = {
+            name: Answer(failure=made.problems.get(name)) for name in hosts
+        }
         self._read_s: dict[str, float] = {}
         self._ignored: dict[tuple[str, str], int] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -101,7 +96,7 @@ class NicPolling:
     def polls(self) -> bool:
         return self._settings.poll and bool(self.hosts)
 
-    def known(self, host: str) -> LastNics:
+    def known(self, host: str) -> Answer[Reading]:
         return self._known[host]
 
     def names_after(self, host: str | None) -> list[str]:
@@ -171,7 +166,7 @@ class NicPolling:
         loop = asyncio.get_running_loop()
         adapter, before = self._made.adapters[host], self._known[host]
         try:
-            after = LastNics(await loop.run_in_executor(self._threads, adapter.read))
+            after = Answer(await loop.run_in_executor(self._threads, adapter.read))
         except SwitchError as error:
             after = replace(before, failure=error)
         except Exception as error:
@@ -224,7 +219,7 @@ class NicPolling:
 
     def note(self, reading: Reading) -> None:
         """Keeps a reading made by a step."""
-        self._note(reading.host, self._known[reading.host], LastNics(reading))
+        self._note(reading.host, self._known[reading.host], Answer(reading))
 
     def end_steps(self) -> None:
         """Waits for running steps and starts no more; blocking."""
@@ -266,7 +261,7 @@ class NicPolling:
                     _log.exception("a reading of host %s could not be used; it is read again", host)
             await asyncio.sleep(max(0.0, due_s - loop.time()))
 
-    def _note(self, host: str, before: LastNics, after: LastNics) -> None:
+    def _note(self, host: str, before: Answer[Reading], after: Answer[Reading]) -> None:
         self._known[host] = after
         platform = self.hosts[host].platform
         if after.failure is not None:

@@ -176,6 +176,5 @@ class LosslessCheck:
             at_once=self._settings.at_once,
             progress=self._repeated.go_on,
         )
-        known = {name: self._nics.known(name) for name in self._nics.hosts}
-        hosts = {name: Answer(one.reading, one.failure) for name, one in known.items()}
+        hosts = {name: self._nics.known(name) for name in self._nics.hosts}
         return checked(self._inventory, switches, hosts, topology, self._wall_ns())

@@ -167,7 +167,7 @@ class JointChanges:
             return Refusal(rule, "approve both (--with-nics --with-roles), or the watermark alone")
         if "nic" not in beside:
             return Part(change=change, by_role=targets)
-        hosts = self._hosts()
+        hosts = [name for name in self.nics.hosts if self.nics.settable(name)]
         if not hosts:
             return Refusal(
                 "the inventory has no hosts whose NICs are set", "add them: hosts of push.inventory"
@@ -185,7 +185,8 @@ class JointChanges:
             rule = "no host of the inventory is of a class whose NICs are to change"
             return Refusal(rule, "approve the watermark alone")
         hosts = {name: classes.get(name, self.nics.hosts[name].nic_class) for name in nics}
-        unsure = [name for name in hosts if self.nics.known(name).reading is None or self._failing(name)]
+        known = {name: self.nics.known(name) for name in hosts}
+        unsure = [name for name, one in known.items() if one.reading is None or not one.reachable]
         stages = host_stages_of(
             hosts, unsure=unsure, canary=self.settings.nic_canary, batch_size=self.settings.nic_batch_size
         )
@@ -254,12 +255,6 @@ class JointChanges:
         unread = {one.watermark for one in roles.values() if not read.issuperset(one.ports)}
         every = ((port, mark) for (port, _), mark in queues.items()) if queues else [("", runs)]
         return {(mark, to) for port, mark in every if mark is not None for to in by_port.get(port, unread)}
-
-    def _hosts(self) -> list[str]:
-        return [name for name in self.nics.hosts if self.nics.settable(name)]
-
-    def _failing(self, host: str) -> bool:
-        return self.nics.known(host).failure is not None
 
     def _of_nics(self, change: Together) -> Refusal | None:
         if broken := self.nics.unmade:

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.fleet import Fleet, LastReading
+from service.adapter_check import Answer
+from service.fleet import Fleet
 from settings.twin import IncumbentSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device
@@ -174,7 +175,7 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
     names = [f"leaf{number}" for number in range(40)]
     all_heard = asyncio.Event()
 
-    def told(switch: str, before: LastReading, after: LastReading) -> None:
+    def told(switch: str, before: Answer[Reading], after: Answer[Reading]) -> None:
         heard.append(switch)
         if len(heard) == len(names):
             all_heard.set()
