@@ -451,8 +451,4 @@ def _collected(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _silent(of: str, switch: str, age_s: float) -> Finding:
-    return Finding(
-        Subject("switch_silent", of, switch),
-        age_s,
-        f"{of} last came {age_s:.0f} s ago",
-    )
+    return Finding(Subject("switch_silent", of, switch), age_s, f"{of} last came {age_s:.0f} s ago")

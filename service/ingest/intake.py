@@ -104,12 +104,6 @@ class Intake:
         """
         length = int(declared) if declared.isdecimal() else 0
         held = 0
-
-        def hold(size: int) -> None:
-            nonlocal held
-            self._budget.hold(size, own=held)
-            held += size
-
         counts = length <= self._max_body_bytes  # otherwise reading it raises the 413
         if counts:
             self._budget.check(length)
@@ -117,7 +111,8 @@ class Intake:
             parts: list[bytes] = []
             async for chunk in chunks:
                 if counts:
-                    hold(len(chunk))
+                    self._budget.hold(len(chunk), own=held)
+                    held += len(chunk)
                 parts.append(chunk)
             yield b"".join(parts)
         finally:

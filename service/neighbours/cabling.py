@@ -7,7 +7,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from service.adapter_check import Repeated
 from service.alarms.per_node import OnePerNode
@@ -91,14 +90,10 @@ class Cabling:
     async def _compared(self, read_ns: int, seen: Mapping[str, Seen]) -> Cabled:
         declared = self._declared()
         read = {name: one.neighbours for name, one in seen.items() if one.neighbours is not None}
-        work = partial(
-            merge,
-            tuple(self._devices),
-            read,
-            declared=declared,
-            assumed=self._assumed,
+        merged = await asyncio.to_thread(
+            merge, tuple(self._devices), read, declared=declared, assumed=self._assumed
         )
-        return Cabled(read_ns, seen, declared, await asyncio.to_thread(work))
+        return Cabled(read_ns, seen, declared, merged)
 
     def _findings(self, found: Cabled) -> Iterator[Finding]:
         of: defaultdict[str, list[str]] = defaultdict(list)

@@ -45,11 +45,8 @@ def read_neighbours(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Mapping[str, Seen]:
     """Asks every switch, ``at_once`` at a time."""
-    return ask_all(
-        {name: partial(_seen, device) for name, device in devices.items()},
-        at_once=at_once,
-        progress=progress,
-    )
+    asks = {name: partial(_seen, device) for name, device in devices.items()}
+    return ask_all(asks, at_once=at_once, progress=progress)
 
 
 def reader_of(platform: str) -> Reader | None:

@@ -34,7 +34,9 @@ def over_redis(device: Device) -> SwitchNeighbours:
         closing(client_of(common, options.config_db)) as config,
     ):
         return sonic_neighbours(
-            _table(application, f"{ENTRIES}:"), _row(application, CHASSIS), _table(config, f"{PORTS}|")
+            _table(application, f"{ENTRIES}:"),
+            rows_of(application, [CHASSIS]).get(CHASSIS, {}),
+            _table(config, f"{PORTS}|"),
         )
 
 
@@ -68,7 +70,3 @@ def _table(client: Any, prefix: str) -> dict[str, object]:
             raise row
         rows[key.removeprefix(prefix)] = row if isinstance(row, Mapping) else "no hash"
     return rows
-
-
-def _row(client: Any, key: str) -> Mapping[str, str]:
-    return rows_of(client, [key]).get(key, {})

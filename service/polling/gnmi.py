@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from service.polling.poller import CounterReader, NoCountersError, PolledSource, PollSchedule
@@ -160,21 +160,13 @@ def openconfig_source(device: Device, schedule: PollSchedule, *, first_after_s: 
 
 
 class OpenConfigGnmiCounters:
-    """The counters of the device's ports and queues. ``clock_ns`` dates values without a timestamp."""
+    """The counters of the device's ports and queues."""
 
-    def __init__(
-        self,
-        device: Device,
-        session: GnmiSession,
-        options: OpenConfigOptions,
-        *,
-        clock_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
+    def __init__(self, device: Device, session: GnmiSession, options: OpenConfigOptions) -> None:
         self._device = device
         self._session = session
         self._origin = options.origin
         self._names = queue_numbers(device, options.queue_names)
-        self._clock_ns = clock_ns
         self._decoder = OpenConfigCounters(device.name, self._names, device.wants)
 
     def paths(self) -> Sequence[GnmiPath]:
@@ -198,14 +190,14 @@ class OpenConfigGnmiCounters:
 
     def add(self, value: PathValue) -> None:
         steps = [(elem.name, elem.keys) for elem in value.path.elems]
-        self._decoder.add(steps, value.value, value.ts_ns or self._clock_ns())
+        self._decoder.add(steps, value.value, value.ts_ns or time.time_ns())
 
     def collected(self) -> Polled:
         return self._decoder.samples()
 
     def read(self) -> Polled:
-        for top in ("qos", "interfaces"):
-            path = GnmiPath.of(*((top, "interfaces") if top == "qos" else (top,)), origin=self._origin)
+        for names in (("qos", "interfaces"), ("interfaces",)):
+            path = GnmiPath.of(*names, origin=self._origin)
             for value in self._session.get([path], data="STATE"):
                 self.add(value)
         polled = self.collected()
