@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from service.documents.base import Document, Figure, Time, timestamp
-from service.documents.predictions import WatermarkDocument
+from service.documents.predictions import WatermarkDocument, watermark_document
 from service.tuning.advice import Adviser, Given
 from twin.advice.guard import Abstained
 
@@ -36,11 +36,8 @@ class AdviceDocument(Document):
 
     @classmethod
     def of(cls, given: Given) -> Self:
-        marks = {
-            name: None if mark is None else WatermarkDocument.of(mark)
-            for name in ("incumbent", "watermark", "target")
-            for mark in [getattr(given.advice, name)]
-        }
+        names = ("incumbent", "watermark", "target")
+        marks = {name: watermark_document(getattr(given.advice, name)) for name in names}
         return cls.from_attributes(given.advice, **marks, at=timestamp(given.at_ns), version=given.version)
 
 

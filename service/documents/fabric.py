@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from service.documents.base import Document, Figure, PortName, SwitchName, Time
-from service.documents.predictions import WatermarkDocument
+from service.documents.predictions import WatermarkDocument, watermark_document
 from service.documents.telemetry import QueueDocument, deepest_first
 from telemetry.counters.window import PortRates
 from telemetry.state import NetworkState, QueueRef, QueueState
@@ -328,7 +328,6 @@ def _port(
 ) -> SwitchPortDocument:
     peer = None if end is None else end.peer
     known = [queue.capacity_bytes_per_s for queue in queues if queue.capacity_bytes_per_s is not None]
-    watermark = runs(queues[0].ref) if queues else None
     tiers = topology.tiers
     return SwitchPortDocument(
         port=name,
@@ -337,7 +336,7 @@ def _port(
         up=end is not None and tiers.get(end.peer, 0) > tiers.get(end.node, 0),
         capacity_bytes_per_s=max(known, default=None if end is None else end.rate_bytes_per_s),
         queues=[QueueDocument.of(queue) for queue in queues],
-        runs=None if watermark is None else WatermarkDocument.of(watermark),
+        runs=watermark_document(runs(queues[0].ref) if queues else None),
     )
 
 

@@ -14,7 +14,6 @@ from service.nics.polling import NicPolling
 from service.nics.senders import Senders
 from switches.errors import SwitchError
 from twin.scenario_file import dcqcn_to_json
-from twin.senders.dcqcn import DcqcnParams
 
 
 class NicDocument(Document):
@@ -49,7 +48,7 @@ class NicDocument(Document):
             nic,
             name=nic.nic,
             values=dict(nic.values),
-            dcqcn=_dcqcn(nic.params),
+            dcqcn=None if nic.params is None else dcqcn_to_json(nic.params),
             reacts=None if nic.reacts is None else list(nic.reacts),
             notifies=None if nic.notifies is None else list(nic.notifies),
             counters=dict(nic.counters),
@@ -156,7 +155,3 @@ class HostsReadDocument(Document):
     """How many hosts were read."""
     hosts: list[HostDocument]
     """In the inventory's order."""
-
-
-def _dcqcn(params: DcqcnParams | None) -> dict[str, Any] | None:
-    return None if params is None else dcqcn_to_json(params)

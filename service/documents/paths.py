@@ -76,9 +76,7 @@ class PathGoodputDocument(Document):
     @classmethod
     def of(cls, one: Goodput) -> Self:
         return cls.from_attributes(
-            one,
-            before_gbps=one.before_bytes_per_s / GBPS,
-            after_gbps=one.after_bytes_per_s / GBPS,
+            one, before_gbps=one.before_bytes_per_s / GBPS, after_gbps=one.after_bytes_per_s / GBPS
         )
 
 

@@ -32,6 +32,11 @@ class WatermarkDocument(Document):
         return cls(kmin_bytes=watermark.kmin_bytes, kmax_bytes=watermark.kmax_bytes, pmax=watermark.pmax)
 
 
+def watermark_document(watermark: Watermark | None) -> WatermarkDocument | None:
+    """None where the watermark is unknown."""
+    return None if watermark is None else WatermarkDocument.of(watermark)
+
+
 class RoleWatermarkDocument(WatermarkDocument):
     """The watermark of ports of one role."""
 

@@ -9,9 +9,9 @@ from pydantic import Field, field_validator
 
 from service.documents.advice import AdviceDocument
 from service.documents.base import Document, RequestBody, SwitchName, Time, timestamp
-from service.documents.predictions import WatermarkDocument, WatermarkInput
+from service.documents.predictions import WatermarkDocument, WatermarkInput, watermark_document
 from service.documents.round import RoundDocument
-from service.tuning.entry import Decision, Entry, Pushed
+from service.tuning.entry import Decision, Entry
 
 
 class SupportDocument(Document):
@@ -190,7 +190,7 @@ def recommendation_document(
         support=None
         if entry.support is None
         else SupportDocument.from_attributes(entry.support, last=timestamp(entry.support.last_ns)),
-        staged=None if entry.staged is None else WatermarkDocument.of(entry.staged),
+        staged=watermark_document(entry.staged),
         switches=list(entry.switches),
         holds=list(entry.holds if holds is None else holds),
         expired=None
@@ -200,11 +200,9 @@ def recommendation_document(
         sets=list(entry.sets),
         nics_refused=nics_refused,
         roles_refused=roles_refused,
-        pushed=[_pushed(one) for one in entry.pushed],
+        pushed=[
+            PushedDocument.from_attributes(one, read_back=watermark_document(one.read_back))
+            for one in entry.pushed
+        ],
         advice=None,
     )
-
-
-def _pushed(one: Pushed) -> PushedDocument:
-    read_back = None if one.read_back is None else WatermarkDocument.of(one.read_back)
-    return PushedDocument.from_attributes(one, read_back=read_back)

@@ -21,8 +21,8 @@ from rollout.state import (
     ToMember,
 )
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
-from service.documents.predictions import WatermarkDocument
-from service.documents.switches import RoleTargetDocument, role_targets, watermark_document
+from service.documents.predictions import WatermarkDocument, watermark_document
+from service.documents.switches import RoleTargetDocument, role_targets
 from service.rollouts.rollout import Freeze, Rollout
 from switches.base import StagedChange
 from switches.hashing.values import StagedHash

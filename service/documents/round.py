@@ -23,12 +23,7 @@ from service.documents.telemetry import by_label
 from service.tuning.round import RoundResult
 from twin.prediction import Prediction
 from twin.search.gain import Policy, policy_text
-from twin.search.recommendation import (
-    Compared,
-    PartRecommendation,
-    ScoredCandidate,
-    SecondOpinion,
-)
+from twin.search.recommendation import Compared, PartRecommendation, ScoredCandidate, SecondOpinion
 from twin.search.score import ScoreName
 
 

@@ -13,7 +13,7 @@ from nics.host import Host
 from rollout.plan import RoleTarget
 from service.adapter_check import Answer
 from service.documents.base import Document, PortName, RequestBody, Time, timestamp
-from service.documents.predictions import WatermarkDocument
+from service.documents.predictions import WatermarkDocument, watermark_document
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.dryrun import DryRunRecord
@@ -374,8 +374,3 @@ class SwitchDocument(Document):
                 for record in reversed(tuple(records))
             ],
         )
-
-
-def watermark_document(watermark: Watermark | None) -> WatermarkDocument | None:
-    """None where the watermark is unknown."""
-    return None if watermark is None else WatermarkDocument.of(watermark)

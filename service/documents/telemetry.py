@@ -337,7 +337,7 @@ class FlowsDocument(Document):
             rows = rows[next((n + 1 for n, row in enumerate(alike) if _cursor(table, row) == after), 0) :]
         return cls(
             total=total,
-            flows=[_flow(state, table, int(row)) for row in rows[:limit]],
+            flows=[_flow(state, int(row)) for row in rows[:limit]],
             next=_cursor(table, int(rows[limit - 1])) if len(rows) > limit else None,
         )
 
@@ -357,11 +357,11 @@ def _cursor(table: FlowTable, row: int) -> str:
     return "_".join(map(str, (float(table.window_bytes[row]), *table.keys[row])))
 
 
-def _flow(state: NetworkState, table: FlowTable, row: int) -> FlowDocument:
-    key = table.keys[row]
+def _flow(state: NetworkState, row: int) -> FlowDocument:
+    table = state.flows
     path = state.paths[int(table.path[row])] if int(table.path[row]) >= 0 else ()
     return FlowDocument(
-        **key._asdict(),
+        **table.keys[row]._asdict(),
         src_host=table.src_host[row],
         dst_host=table.dst_host[row],
         flow_class=FlowClass(int(table.flow_class[row])).label,

@@ -14,11 +14,7 @@ from datetime import UTC, datetime
 
 from nics.parameters import values_text
 from service.documents.base import list_text, timestamp
-from service.documents.recommendation import (
-    BlockDocument,
-    RecommendationDocument,
-    recommendation_document,
-)
+from service.documents.recommendation import BlockDocument, RecommendationDocument, recommendation_document
 from service.events import Broadcaster, Clocks
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
@@ -221,10 +217,8 @@ class Validity:
             trajectories=trajectories,
             holds=[*(self._holds(entry) if pending else entry.holds), *([cooling.reason] if cooling else [])],
             blocked=[
-                BlockDocument(
-                    reason=block.reason,
-                    remedy=block.remedy,
-                    until=None if block.until_ns is None else timestamp(block.until_ns),
+                BlockDocument.from_attributes(
+                    block, until=None if block.until_ns is None else timestamp(block.until_ns)
                 )
                 for block in self.blocks(entry)
             ],
