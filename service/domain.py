@@ -47,10 +47,7 @@ def gate_of(settings: Settings) -> GateSettings:
 def moments_of(settings: Settings) -> Moments:
     tuning = settings.tuning
     return Moments(
-        tuning.moments,
-        moment_s=tuning.moment_s,
-        long_s=tuning.long_moment_s,
-        over_s=tuning.moments_over_s,
+        tuning.moments, moment_s=tuning.moment_s, long_s=tuning.long_moment_s, over_s=tuning.moments_over_s
     )
 
 

@@ -403,7 +403,6 @@ class ForwardMetrics(_Exposed):
             "ecntwin_ingest_reports_left_out", "INT reports forwarded to the service that it rejected."
         )
         self.retries = counter(
-            "ecntwin_ingest_forward_retries",
-            "Posts to the service that failed and were retried.",
+            "ecntwin_ingest_forward_retries", "Posts to the service that failed and were retried."
         )
         Info("ecntwin_build", "What is running.", registry=registry).info({"version": version})

@@ -262,15 +262,8 @@ class RecommendationMetrics:
         pending: bool,
     ) -> None:
         """Sets all gauges; None becomes NaN (unknown)."""
-        values = (
-            watermark.kmin_bytes,
-            watermark.kmax_bytes,
-            watermark.pmax,
-            gain,
-            gain_error,
-            age_s,
-            pending,
-        )
+        marks = (watermark.kmin_bytes, watermark.kmax_bytes, watermark.pmax)
+        values = (*marks, gain, gain_error, age_s, pending)
         for gauge, value in zip(self._gauges.values(), values, strict=True):
             gauge.set(math.nan if value is None else value)
 

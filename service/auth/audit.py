@@ -129,13 +129,12 @@ class Audit:
 
     def _ended(self, number: int | None, entry: AuditEntry, change: Change, outcome: str) -> None:
         _log.info("%s by %s of %s: %s", entry.what, entry.who, entry.subject, outcome)
-        after = _json(change.after)
+        before, after = _json(change.before), _json(change.after)
         if number is None:
-            self._later(entry._replace(before=_json(change.before), after=after, outcome=outcome))
-            return
-        self._recorder.put(
-            partial(audit_rows.end, number=number, before=_json(change.before), after=after, outcome=outcome)
-        )
+            self._later(entry._replace(before=before, after=after, outcome=outcome))
+        else:
+            end = partial(audit_rows.end, number=number, before=before, after=after, outcome=outcome)
+            self._recorder.put(end)
 
     def _later(self, entry: AuditEntry) -> None:
         self._recorder.put(partial(_add_once, entry=entry))

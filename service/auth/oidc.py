@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,7 +77,7 @@ class IssuerKeys:
     def __init__(self, settings: OidcSettings, *, clock_s: Callable[[], float]) -> None:
         self._settings = settings
         self._clock_s = clock_s
-        self._trust: ssl.SSLContext = trusting(settings.ca, "settings security.oidc.ca")
+        self._trust = trusting(settings.ca, "settings security.oidc.ca")
         self._keys: dict[str | None, dict[str, Any]] = {}
         self._fetched_s: float | None = None
         self._tried_s: float | None = None
@@ -223,7 +222,7 @@ class OidcTokens:
             raise refused(error, self._settings) from error
 
     def _verified(self, text: str, key: PyJWK) -> dict[str, object]:
-        claims: dict[str, object] = jwt.decode(
+        return jwt.decode(
             text,
             key,
             algorithms=list(self._settings.algorithms),
@@ -232,7 +231,6 @@ class OidcTokens:
             leeway=self._settings.leeway_s,
             options={"require": ["exp", "iss", "aud"]},
         )
-        return claims
 
 
 def refused(error: Exception, settings: OidcSettings) -> UnauthorizedError:

@@ -73,14 +73,12 @@ class KnownTokens:
         """The caller of the token with that hash at ``now_s`` (seconds since 1970); tokens of the settings go
         first.
         """
-        found = self._configured.get(digest)
-        if found is not None:
-            return found
+        if (configured := self._configured.get(digest)) is not None:
+            return configured
         found = self.stored.live.get(digest)
-        if found is not None and now_s >= self.stored.expires_s.get(found.name, float("inf")):
+        if found is None or now_s >= self.stored.expires_s.get(found.name, float("inf")):
             return None
-        if found is not None:
-            self.used[found.name] = now_s
+        self.used[found.name] = now_s
         return found
 
 

@@ -171,12 +171,7 @@ def _documents(past: _Past, rates: Mapping[Port, float], *, path: bool) -> list[
     )
     found = [
         PortForecastDocument.of(
-            *port,
-            one,
-            rate=rates.get(port),
-            from_ns=past.until_ns,
-            step_s=past.step_s,
-            path=path,
+            *port, one, rate=rates.get(port), from_ns=past.until_ns, step_s=past.step_s, path=path
         )
         for port, one in zip(ports, made, strict=True)
     ]

@@ -16,7 +16,7 @@ import numpy as np
 
 from service.ingest.intake import ByteBudget
 from service.metrics import ForwardMetrics
-from settings.errors import retry_after_s
+from settings.errors import PASSING, retry_after_s
 from settings.tls import client_options
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from telemetry.report import ReportBatch, joined
@@ -34,17 +34,12 @@ The body may be the cause, and all others wait behind it.
 # Approximate bytes in memory of a report, a hop, and a flow or site.
 _REPORT_BYTES, _HOP_BYTES, _KEY_BYTES = 44, 33, 64
 # A wrong token or address is soon corrected, so these are retried: no report is dropped.
-_RETRIABLE = frozenset(
-    {
-        HTTPStatus.UNAUTHORIZED,
-        HTTPStatus.FORBIDDEN,
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.METHOD_NOT_ALLOWED,
-        HTTPStatus.REQUEST_TIMEOUT,
-        HTTPStatus.TOO_EARLY,
-        HTTPStatus.TOO_MANY_REQUESTS,
-    }
-)
+_RETRIABLE = PASSING | {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+}
 
 _log = logging.getLogger("ecntwin.ingest")
 

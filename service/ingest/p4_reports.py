@@ -293,7 +293,7 @@ class Postcards:
         return self._released(lambda: self._merger.due(now_ns))
 
     def flush(self) -> ReportBatch:
-        return self._released(lambda: self._merger.flush())
+        return self._released(self._merger.flush)
 
     def whole(self, parts: Iterable[P4Reports], received_ns: NDArray[np.int64]) -> ReportBatch:
         """Merges all postcards of a capture, whose payloads were received at ``received_ns`` and whose parts

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Protocol
 
 from service.events import retrieve
@@ -34,10 +34,8 @@ _KEPT_REMEDY = (
 _log = logging.getLogger("ecntwin.counters")
 
 
-class NoCountersError(SwitchError):
+class NoCountersError(SwitchError, reason="no_counters"):
     """The switch answers, but has no counters of the wanted ports and queues."""
-
-    reason = "no_counters"
 
 
 class CounterReader(Protocol):
@@ -289,8 +287,7 @@ def counter_polling(
         schedule = PollSchedule(settings.every_s, threads, asyncio.Semaphore(settings.at_once))
         for number, device in enumerate(followed):
             first_after_s = settings.every_s * number / len(followed)
-            module, _, name = _PLATFORMS[device.platform].partition(":")
-            make: Callable[..., CounterSource] = getattr(import_module(module), name)
+            make: Callable[..., CounterSource] = resolve_name(_PLATFORMS[device.platform])
             sources.append(make(device, schedule, first_after_s=first_after_s))
     return CounterPolling(
         sources,

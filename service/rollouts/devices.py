@@ -42,7 +42,6 @@ class Devices(Protocol):
 
     def writes(self, name: str) -> bool:
         """Whether the settings allow the device to be written now."""
-        ...
 
     async def stage(self, name: str, target: Target, plan: RolloutPlan, still: StillWanted) -> Change: ...
 
@@ -50,7 +49,6 @@ class Devices(Protocol):
 
     async def verify(self, change: Change, plan: RolloutPlan, still: StillWanted) -> Watermark | None:
         """Reads back; the watermark that a switch runs, None for others."""
-        ...
 
     async def confirm(self, change: Change, plan: RolloutPlan, still: StillWanted) -> None: ...
 

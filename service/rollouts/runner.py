@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from itertools import compress
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -305,9 +306,7 @@ class Runner:
                 return isinstance(event, Verified)
 
         found = await asyncio.gather(*(runs(change) for change in action.changes))
-        names = tuple(
-            member_of(change) for change, runs_it in zip(action.changes, found, strict=True) if runs_it
-        )
+        names = tuple(map(member_of, compress(action.changes, found)))
         # Unless it is all of them, all are read again: some readings are older than the others' answers.
         if all(found) or any(rollout.state.members[name].attempts for name in names):
             await self.record(rollout, Checked(at_s=self.clock.now_s(), switches=names), still)

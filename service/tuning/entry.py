@@ -101,8 +101,7 @@ class Entry:
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
     ``rollout`` that were read to run the change, ``sets`` what it sets: ``watermark``, with ``nic`` and
-    ``roles`` beside it.
-    ``expired`` says why it ceased to be good, unasked.
+    ``roles`` beside it. ``expired`` says why it ceased to be good, unasked.
     """
 
     id: str
@@ -211,12 +210,7 @@ class Entry:
         back = self.status == "approved" and rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         plan, written = rollout.plan, frozenset(rollout.plan.written)
         pushed = tuple(
-            Pushed(
-                switch=name,
-                writes=name in written,
-                diff=one.change.diff,
-                read_back=one.runs,
-            )
+            Pushed(switch=name, writes=name in written, diff=one.change.diff, read_back=one.runs)
             for name, one in rollout.members.items()
             if isinstance(one.change, StagedChange) and one.progress in (Progress.VERIFIED, Progress.SET)
         )

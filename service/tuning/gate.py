@@ -37,15 +37,12 @@ class PushGate:
         answer.
 
         ``age_s`` is the age of the newest report; ``waits``: there are NICs to set, whatever the watermark.
-        A residual stands until the next comparison, also over a
-        change. That the last change cools down is not among the holds: it passes by itself
-        (``cooling_left_s``).
+        A residual stands until the next comparison, also over a change. That the last change cools down is
+        not among the holds: it passes by itself (``cooling_left_s``).
         """
         if residual is not None:
             self._residual = residual
-        staged = None
-        if answer.changes:
-            staged = next_step(self._settings, answer.incumbent, answer.watermark)
+        staged = next_step(self._settings, answer.incumbent, answer.watermark) if answer.changes else None
         if staged is None and not waits:
             return NOTHING_STAGED
         opinion = answer.second_opinion

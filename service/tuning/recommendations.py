@@ -315,7 +315,7 @@ class RecommendationStore:
         """The newest entry, or the pending one where ``answer`` ``waits`` for a decision, if it repeats that
         and that is undecided.
         """
-        newest = next(reversed(self._entries.values()), None) if self._entries else None
+        newest = next(reversed(self._entries.values()), None)
         found = self.standing() if waits else newest
         if found is None or found.status not in ("pending", "kept"):
             return None
@@ -456,12 +456,7 @@ class RecommendationStore:
         if entry is not None and entry.status in ("pending", "superseded", "expired"):
             self.update(
                 replace(
-                    entry,
-                    status="approved",
-                    decided_by=by,
-                    decided_ns=at_ns,
-                    expired=None,
-                    expired_ns=None,
+                    entry, status="approved", decided_by=by, decided_ns=at_ns, expired=None, expired_ns=None
                 )
             )
 

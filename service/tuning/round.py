@@ -99,8 +99,7 @@ class RoundResult:
 
     ``scenario`` is the newest moment, ``extent`` how much of the window that is. ``measured_queue_bytes`` is
     the mean queue measured in it, ``predicted_queue_bytes`` the one predicted for the incumbent; None where
-    nothing was measured or predicted. ``paths`` is there where the search looks
-    at paths.
+    nothing was measured or predicted. ``paths`` is there where the search looks at paths.
     """
 
     recommendation: Recommendation
@@ -149,14 +148,10 @@ class RoundResult:
         return residual_ratio(self.predicted_queue_bytes, self.measured_queue_bytes)
 
 
-class IncumbentOf(Protocol):
-    def __call__(self, switches: Iterable[str], /) -> Watermark:
-        """The watermark that most of these switches run."""
-
-
-class RunsByRole(Protocol):
-    def __call__(self, ports: Iterable[tuple[str, str, str]], /) -> Mapping[str, Watermark]:
-        """What ports, given as switch, port and role, run by role; empty where ports of one role differ."""
+IncumbentOf = Callable[[Iterable[str]], Watermark]
+"""The watermark that most of these switches run."""
+RunsByRole = Callable[[Iterable[tuple[str, str, str]]], Mapping[str, Watermark]]
+"""What ports, given as switch, port and role, run by role; empty where ports of one role differ."""
 
 
 class Standing(Protocol):
