@@ -122,9 +122,7 @@ _PARTS = {
     "rule": _text("What holds there.", "not found"),
     "remedy": _text("What to do.", "list them at /v1/rollouts"),
 }
-_ETAG = {
-    "ETag": {"description": "Names this version of the document.", "schema": {"type": "string"}},
-}
+_ETAG = {"ETag": {"description": "Names this version of the document.", "schema": {"type": "string"}}}
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
@@ -150,12 +148,7 @@ _PROBLEM = {
         "detail": _text("The four parts as one sentence."),
         "instance": _text("Path of the request.", "/v1/rollouts/7"),
         "request_id": _text("Id of the request, as in `X-Request-ID` and the log."),
-        "status": {
-            "type": "integer",
-            "minimum": 400,
-            "maximum": 599,
-            "description": "The HTTP status.",
-        },
+        "status": {"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status."},
         **_PARTS,
         "notes": {
             "type": "array",

@@ -42,9 +42,8 @@ Otherwise they would now and then send a request on a connection that is just be
 LONGEST_TARGET = 8_192
 """Bytes of a path with its query; RFC 9112 requires at least 8000 for a request line."""
 
-_PIECE_BYTES = (
-    4_096  # of heads and chunked bodies, parsed at once: the parser calls Python for every few bytes
-)
+# Of heads and chunked bodies, parsed at once: the parser calls Python for every few bytes.
+_PIECE_BYTES = 4_096
 _LARGE_READ_BYTES = 65_536  # after one uvloop would keep reading from the same client
 _RENEW_TICKS = 600  # uvicorn ticks ten times a second
 _END_OF_HEAD = b"\r\n\r\n"

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidationError,
-)
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from lossless.templates import Template
@@ -52,12 +47,12 @@ _MOST_ID = 2**32 - 2  # all ones means "not available" in the INT specification
 
 def _number(given: object) -> object:
     """An id, decimal or 0x and hex digits."""
-    if isinstance(given, str):
-        with suppress(ValueError):
-            return int(given, 16 if given[:2].lower() == "0x" else 10)
-    if isinstance(given, str):
-        raise ValueError("an id is a whole number, decimal or 0x and hex digits")
-    return given
+    if not isinstance(given, str):
+        return given
+    try:
+        return int(given, 16 if given[:2].lower() == "0x" else 10)
+    except ValueError:
+        raise ValueError("an id is a whole number, decimal or 0x and hex digits") from None
 
 
 def _addresses(given: object) -> object:
@@ -249,7 +244,7 @@ class Inventory:
         devices: dict[str, Device] = {}
         hosts: dict[tuple[str, int | None, str], str] = {}
         for name, where, keys in self.switches:
-            device = _Making(name, where, self.folder).device(keys)
+            device = _device(name, where, keys, self.folder)
             first = hosts.setdefault((device.address, device.port, repr(device.options)), name)
             if first != name and device.address and "://" not in device.address:
                 raise SettingsError(
@@ -310,37 +305,28 @@ def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, 
         yield name, where, SwitchKeys.model_validate(said_in(reduce(merged, layers)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Making:
-    name: str
-    where: str
-    folder: Path
+def _device(name: str, where: str, keys: SwitchKeys, folder: Path) -> Device:
+    if keys.platform is None:
+        raise SettingsError(f"{where}.platform", None, "a switch names its platform", "add it, such as sonic")
+    plain = keys.model_dump(
+        include={"address", "port", "queues", "ports", "timeout_s", "settle_s", "options"}, exclude_none=True
+    )
+    return Device(
+        name=name,
+        platform=keys.platform,
+        username=secret_of(keys.username, folder),
+        password=secret_of(keys.password, folder),
+        token=secret_of(keys.token, folder),
+        tls=_tls(keys.tls, folder),
+        units=UnitProfile(**keys.units.model_dump()) if keys.units else UnitProfile(),
+        **plain,
+    )
 
-    def device(self, keys: SwitchKeys) -> Device:
-        if keys.platform is None:
-            raise SettingsError(
-                f"{self.where}.platform", None, "a switch names its platform", "add it, such as sonic"
-            )
-        plain = keys.model_dump(
-            include={"address", "port", "queues", "ports", "timeout_s", "settle_s", "options"},
-            exclude_none=True,
-        )
-        return Device(
-            name=self.name,
-            platform=keys.platform,
-            username=secret_of(keys.username, self.folder),
-            password=secret_of(keys.password, self.folder),
-            token=secret_of(keys.token, self.folder),
-            tls=self._tls(keys.tls),
-            units=UnitProfile(**keys.units.model_dump()) if keys.units else UnitProfile(),
-            **plain,
-        )
 
-    def _tls(self, keys: TlsKeys | None) -> Tls:
-        if keys is None:
-            return Tls()
-        said = keys.model_dump(exclude_none=True) | {"ca_file": beside(self.folder, keys.ca_file)}
-        return Tls(**said)
+def _tls(keys: TlsKeys | None, folder: Path) -> Tls:
+    if keys is None:
+        return Tls()
+    return Tls(**keys.model_dump(exclude_none=True) | {"ca_file": beside(folder, keys.ca_file)})
 
 
 def _check_names(document: Mapping[str, Any], source: str) -> None:

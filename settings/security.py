@@ -154,10 +154,9 @@ class SecuritySettings(Section):
         return self
 
     def limits_for(self, name: str) -> RateSettings:
-        own = self.limits_of.get(name)
-        return (
-            self.limits if own is None else self.limits.model_copy(update=own.model_dump(exclude_unset=True))
-        )
+        if (own := self.limits_of.get(name)) is None:
+            return self.limits
+        return self.limits.model_copy(update=own.model_dump(exclude_unset=True))
 
 
 def private_url(text: str) -> str:

@@ -50,9 +50,7 @@ async def acknowledge(
 
 
 @router.delete(
-    "/alarms/{alarm_id}/ack",
-    summary="Withdraw an acknowledgement",
-    operation_id="withdraw_acknowledgement",
+    "/alarms/{alarm_id}/ack", summary="Withdraw an acknowledgement", operation_id="withdraw_acknowledgement"
 )
 async def withdraw_acknowledgement(alarm_id: AlarmId, service: ServiceDep, caller: Operates) -> AlarmDocument:
     """Withdraws the acknowledgement."""

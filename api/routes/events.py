@@ -38,8 +38,7 @@ async def get_events(
     caller: Reads,
     request: Request,
     last_event_id: Annotated[
-        str | None,
-        Header(description="`id` of the last event that was heard: those after it come first."),
+        str | None, Header(description="`id` of the last event that was heard: those after it come first.")
     ] = None,
 ) -> StreamingResponse:
     """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open. The
@@ -60,11 +59,7 @@ async def get_events(
         )
     told = stream(events, caller.name, CallerCheck(service.access, caller, request).holds, last_event_id)
     await anext(told)
-    return StreamingResponse(
-        told,
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store"},
-    )
+    return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 def _refused(received: str, rule: str) -> UnavailableError:

@@ -88,11 +88,7 @@ async def get_forecast(
 
 @router.get("/history/residuals", response_model=ResidualsDocument, summary="Errors of the twin over time")
 async def get_residual_history(
-    service: ServiceDep,
-    caller: Reads,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 1_000,
+    service: ServiceDep, caller: Reads, since: Since = None, until: Until = None, limit: Limit = 1_000
 ) -> Response:
     """Predicted against measured queue, round by round, the newest first, by default of the last week."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
@@ -116,11 +112,7 @@ async def get_advice_history(
 
 @router.get("/history/gains", response_model=GainsDocument, summary="Gains predicted and measured")
 async def get_gain_history(
-    service: ServiceDep,
-    caller: Reads,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 1_000,
+    service: ServiceDep, caller: Reads, since: Since = None, until: Until = None, limit: Limit = 1_000
 ) -> Response:
     """Gains predicted for rollouts and measured after them, the newest first, by default of the last
     quarter.
@@ -134,11 +126,7 @@ async def get_gain_history(
 
 @router.get("/history/alarms", response_model=PastAlarmsDocument, summary="Alarms over time")
 async def get_alarm_history(
-    service: ServiceDep,
-    caller: Reads,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 100,
+    service: ServiceDep, caller: Reads, since: Since = None, until: Until = None, limit: Limit = 100
 ) -> Response:
     """Alarms active at any time of the span, by default the last week, the last raised first."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)

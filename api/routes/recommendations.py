@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -30,7 +31,6 @@ from service.documents.recommendation import (
 from service.service import Service
 from service.tuning.advice import Given
 from service.tuning.entry import Entry
-from service.tuning.together import NOTHING
 from service.tuning.validity import Expected, etag_of
 from settings.errors import UnprocessableError
 
@@ -169,17 +169,16 @@ async def approve(
     Refused while it is blocked, once it has expired, and where another incumbent is expected, in the body or
     by the ETag in If-Match. ``current`` needs one of the two.
     """
-    incumbent = None if body is None or body.incumbent is None else body.incumbent.watermark()
-    seen = None if body is None or body.together is None else body.together
-    together = None if seen is None else (seen.watermark.watermark(), seen.connectx)
-    roles = None if seen is None or seen.by_role is None else seen.by_role.items()
-    by_role = None if roles is None else {role: mark.watermark() for role, mark in roles}
-    by_class = {} if seen is None else seen.connectx_by_class
-    expected = Expected(incumbent, if_match, together, by_role, by_class)
-    beside = NOTHING if body is None else body.beside
+    said = body or ApproveInput()
+    expected = Expected(None if said.incumbent is None else said.incumbent.watermark(), if_match)
+    if (seen := said.together) is not None:
+        together = seen.watermark.watermark(), seen.connectx
+        roles = None if seen.by_role is None else seen.by_role.items()
+        by_role = None if roles is None else {role: mark.watermark() for role, mark in roles}
+        expected = replace(expected, together=together, by_role=by_role, by_class=seen.connectx_by_class)
     async with service.audit.change(caller, "approve", recommendation_id) as change:
         named = service.validity.resolve(recommendation_id, expected)
-        entry = await service.approvals.approve(named, caller.name, expected, beside=beside)
+        entry = await service.approvals.approve(named, caller.name, expected, beside=said.beside)
         document = service.validity.document(entry, candidates=False)
         change.before, change.after = before_and_after(entry)
     return document
