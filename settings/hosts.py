@@ -51,7 +51,7 @@ def hosts_said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, 
 
 
 def hosts_of(
-    said: Iterable[tuple[str, str, OneHostKeys]], folder: Path, switches: Collection[str] = ()
+    said: Iterable[tuple[str, str, OneHostKeys]], folder: Path, switches: Collection[str]
 ) -> Mapping[str, Host]:
     """Those whose NICs are read: all that send by DCQCN.
 

@@ -30,7 +30,7 @@ class Ack:
 
     by: str
     at_ns: int
-    note: str | None = None
+    note: str | None
 
 
 class Silences:

@@ -41,7 +41,7 @@ _log = logging.getLogger("ecntwin.audit")
 class Change:
     """A change under way; the code that makes it sets the JSON documents before and after."""
 
-    before: Any = None
+    before: Any
     after: Any = None
 
 

@@ -86,9 +86,9 @@ class AlarmDocument(Document):
         wall_ns: ToWallNs,
         *,
         kind: Kind,
-        ack: Ack | None = None,
-        silence: SilenceRow | None = None,
-        group: str | None = None,
+        ack: Ack | None,
+        silence: SilenceRow | None,
+        group: str | None,
         subjects: int,
     ) -> Self:
         lead = alarm.lead

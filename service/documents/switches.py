@@ -47,12 +47,12 @@ class InventoryCheckDocument(Document):
         devices: Mapping[str, Device],
         problems: Iterable[str],
         *,
-        reporting: int = 0,
-        untuned: Iterable[str] = (),
-        hosts: Mapping[str, Host] | None = None,
+        reporting: int,
+        untuned: Iterable[str],
+        hosts: Mapping[str, Host],
     ) -> Self:
         counted = Counter(device.platform for device in devices.values())
-        nics = Counter(host.platform for host in (hosts or {}).values())
+        nics = Counter(host.platform for host in hosts.values())
         return cls(
             path=str(path),
             platforms=dict(sorted(counted.items())),

@@ -230,7 +230,7 @@ class StateDocument(Document):
         age_s: float | None,
         stale: bool,
         limit: int,
-        switch: str | None = None,
+        switch: str | None,
     ) -> Self:
         """The ``limit`` worst of each; queues the deepest first, those of unknown depth last; with ``switch``
         only its queues and ports.
@@ -291,9 +291,9 @@ class FlowDocument(Document):
 class FlowFilter:
     """Flows of a class, through an egress queue of a switch, from or to a host; None: any."""
 
-    flow_class: FlowClass | None = None
-    switch: str | None = None
-    host: str | None = None
+    flow_class: FlowClass | None
+    switch: str | None
+    host: str | None
 
     def mask(self, state: NetworkState) -> NDArray[np.bool_]:
         """By row of the state's flows, whether it is wanted."""
@@ -321,7 +321,7 @@ class FlowsDocument(Document):
     """What to pass as `after` for more; null where there are none."""
 
     @classmethod
-    def of(cls, state: NetworkState, wanted: FlowFilter, *, limit: int, after: str | None = None) -> Self:
+    def of(cls, state: NetworkState, wanted: FlowFilter, *, limit: int, after: str | None) -> Self:
         """The first ``limit`` flows that are ``wanted``, or of those after the cursor ``after``.
 
         Flows come and go between two pages: one goes on at the bytes of the last flow. Raises ``ValueError``

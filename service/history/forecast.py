@@ -65,7 +65,7 @@ class Forecasts:
     steps: Steps | None
     window: WindowOwner
     wall_ns: Callable[[], int]
-    watched: frozenset[float] = frozenset()
+    watched: frozenset[float]
 
     def __post_init__(self) -> None:
         self.utilisation: Mapping[float, Mapping[Port, float]] = {}

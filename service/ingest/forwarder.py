@@ -70,7 +70,7 @@ class Forwarder:
         token: str | None,
         budget: ByteBudget,
         metrics: ForwardMetrics,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None,
     ) -> None:
         self._url = url.rstrip("/")
         options = client_options(url, token, **{"Content-Type": MEDIA_TYPE})

@@ -111,7 +111,7 @@ class RoundResult:
     predicted_queue_bytes: float | None
     measured_queue_bytes: float | None
     stage_s: dict[str, float]
-    paths: PathAdvice | None = None
+    paths: PathAdvice | None
 
     @property
     def wall_s(self) -> float:

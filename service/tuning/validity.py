@@ -150,7 +150,7 @@ class Validity:
                 f"recommendation {entry.id!r}", None, f"it is blocked: {reasons}", blocks[0].remedy
             )
 
-    def check_beside(self, entry: Entry, beside: Beside, expected: Expected = ANYTHING) -> Part:
+    def check_beside(self, entry: Entry, beside: Beside, expected: Expected) -> Part:
         """What is set beside the watermark; raises ``ConflictError`` where it may not be now, or is not what
         is expected: a later round behind the same recommendation may have found another.
         """
