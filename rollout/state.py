@@ -46,25 +46,17 @@ class _WithChange:
 class Apply(_WithChange):
     """Set a member; ``Applying`` is journaled first."""
 
-    __slots__ = ()
-
 
 class Verify(_WithChange):
     """Read a member back."""
-
-    __slots__ = ()
 
 
 class Confirm(_WithChange):
     """Confirm the change on a member."""
 
-    __slots__ = ()
-
 
 class Undo(_WithChange):
     """Restore a member to what it ran before."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ async def get_events(
             f"listener number {own + 1} of {caller.name!r}",
             f"a caller has {MOST_OF_ONE_CALLER} listeners at most, so that others have room",
         )
-    told = stream(events, caller.name, CallerCheck(service.access, caller, request).holds, last_event_id)
+    told = stream(events, caller.name, caller_check(service.access, caller, request), last_event_id)
     await anext(told)
     return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
@@ -67,28 +67,26 @@ def _refused(received: str, rule: str) -> UnavailableError:
     return UnavailableError("GET /v1/events", received, rule, remedy, retry_after_s=RETRY_AFTER_S)
 
 
-class CallerCheck:
-    """Rechecks the caller of a stream, whose token may expire or be revoked meanwhile."""
+def caller_check(access: Access, caller: Caller, request: Request) -> Callable[[], Awaitable[bool]]:
+    """Rechecks the caller of a stream, whose token may expire or be revoked meanwhile: every 5 s."""
+    authorization = request.headers.get("authorization")
+    asked_s = asyncio.get_running_loop().time()
 
-    def __init__(self, access: Access, caller: Caller, request: Request) -> None:
-        self._access = access
-        self._caller = caller
-        self._authorization = request.headers.get("authorization")
-        self._asked_s = asyncio.get_running_loop().time()
-
-    async def holds(self) -> bool:
-        """Whether the caller may still read; checked every 5 s."""
+    async def holds() -> bool:
+        nonlocal asked_s
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._asked_s < RECHECK_S:
+        if now_s - asked_s < RECHECK_S:
             return True
-        self._asked_s = now_s
+        asked_s = now_s
         try:
-            found = await self._access.caller(self._authorization, self._caller.address)
+            found = await access.caller(authorization, caller.address)
         except UnavailableError:
             return True  # unknown: keep the stream
         except ApiError:
             return False
         return "read" in found.scopes
+
+    return holds
 
 
 async def stream(

@@ -29,7 +29,7 @@ class WatermarkDocument(Document):
 
     @classmethod
     def of(cls, watermark: Watermark) -> Self:
-        return cls(kmin_bytes=watermark.kmin_bytes, kmax_bytes=watermark.kmax_bytes, pmax=watermark.pmax)
+        return cls.from_attributes(watermark)
 
 
 def watermark_document(watermark: Watermark | None) -> WatermarkDocument | None:
@@ -45,9 +45,7 @@ class RoleWatermarkDocument(WatermarkDocument):
 
 
 def role_watermarks(by_role: Iterable[tuple[str, Watermark]]) -> list[RoleWatermarkDocument]:
-    return [
-        RoleWatermarkDocument(role=role, **WatermarkDocument.of(mark).model_dump()) for role, mark in by_role
-    ]
+    return [RoleWatermarkDocument.from_attributes(mark, role=role) for role, mark in by_role]
 
 
 class WatermarkInput(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import Any, Self
 
 from pydantic import ConfigDict, Field
 
@@ -79,17 +79,13 @@ class RolloutSwitchDocument(Document):
         change = one.change if isinstance(one.change, StagedChange) else None
         return cls(
             switch=name,
-            stage=stage,
-            writes=name in plan.written,
-            progress=one.progress.value,
             target=WatermarkDocument.of(plan.targets[name]),
             by_role=role_targets(plan.by_role.get(name, {})),
             before=None if change is None else watermark_document(change.ran),
             after=None if change is None else WatermarkDocument.of(change.after),
             read_back=watermark_document(one.runs),
-            diff="" if change is None else change.diff,
             notes=[] if change is None else list(change.notes),
-            detail=one.detail,
+            **_member(name, state, stage),
         )
 
 
@@ -113,16 +109,7 @@ class RolloutHostDocument(Document):
 
     @classmethod
     def of(cls, name: str, state: RolloutState, stage: int) -> Self:
-        one = state.members[name]
-        return cls(
-            host=name,
-            stage=stage,
-            writes=name in state.plan.written,
-            progress=one.progress.value,
-            target=dict(state.plan.nics[name]),
-            diff="" if one.change is None else one.change.diff,
-            detail=one.detail,
-        )
+        return cls(host=name, target=dict(state.plan.nics[name]), **_member(name, state, stage))
 
 
 class RolloutHashDocument(Document):
@@ -147,17 +134,12 @@ class RolloutHashDocument(Document):
 
     @classmethod
     def of(cls, name: str, state: RolloutState, stage: int) -> Self:
-        one = state.members[name]
-        change = one.change if isinstance(one.change, StagedHash) else None
+        change = state.members[name].change
         return cls(
             switch=name,
-            stage=stage,
-            writes=name in state.plan.written,
-            progress=one.progress.value,
             target=state.plan.hashes[name],
-            before=None if change is None else change.before,
-            diff="" if change is None else change.diff,
-            detail=one.detail,
+            before=change.before if isinstance(change, StagedHash) else None,
+            **_member(name, state, stage),
         )
 
 
@@ -347,6 +329,18 @@ class FreezeInput(RequestBody):
 
     frozen: bool
     """True lets no switch be set until false."""
+
+
+def _member(name: str, state: RolloutState, stage: int) -> dict[str, Any]:
+    """The fields that documents of all members have."""
+    one = state.members[name]
+    return {
+        "stage": stage,
+        "writes": name in state.plan.written,
+        "progress": one.progress.value,
+        "diff": "" if one.change is None else one.change.diff,
+        "detail": one.detail,
+    }
 
 
 def _event(event: Event) -> RolloutEventDocument:

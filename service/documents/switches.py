@@ -293,9 +293,7 @@ class RoleTargetDocument(WatermarkDocument):
 
 def role_targets(roles: Mapping[str, RoleTarget]) -> list[RoleTargetDocument]:
     return [
-        RoleTargetDocument(
-            role=role, ports=list(target.ports), **WatermarkDocument.of(target.watermark).model_dump()
-        )
+        RoleTargetDocument.from_attributes(target.watermark, role=role, ports=list(target.ports))
         for role, target in sorted(roles.items())
     ]
 

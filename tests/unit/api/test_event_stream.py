@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
 from api.routes import events
-from api.routes.events import CallerCheck, stream
+from api.routes.events import caller_check, stream
 from service.auth.access import Access
 from service.auth.tokens import DatabaseTokens, digest_of
 from service.events import Broadcaster, Clocks
@@ -72,7 +72,7 @@ async def test_a_stream_ends_with_its_token(
 ) -> None:
     monkeypatch.setattr(events, "RECHECK_S", 0.0)
     broadcaster, access = Broadcaster(), gate()
-    told = stream(broadcaster, "eyes", CallerCheck(access, READER, ASKED).holds)
+    told = stream(broadcaster, "eyes", caller_check(access, READER, ASKED))
     assert [await anext(told), await anext(told)] == [b"", b": listening\n\n"]
     broadcaster.publish("round", {"stage": "started"})
     assert b"event: round" in await anext(told)
