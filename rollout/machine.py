@@ -161,10 +161,9 @@ def _checks(state: RolloutState, now_s: float) -> Iterable[Check]:
         yield Check(tuple(one.change for one in so_far if one.change is not None))
 
 
-def _watch(state: RolloutState) -> tuple[Watch, ...]:
-    if not watched(state):
-        return ()
-    return (Watch(state.plan.watched(state.stage), state.soak_from_s or state.since_s),)
+def _watch(state: RolloutState) -> Iterable[Watch]:
+    if watched(state):
+        yield Watch(state.plan.watched(state.stage), state.soak_from_s or state.since_s)
 
 
 def watched(state: RolloutState) -> bool:

@@ -428,10 +428,8 @@ class Fleet:
     async def refresh(
         self, switches: Iterable[str] | None = None, *, from_now: bool = False
     ) -> Sequence[str]:
-        """Reads these switches (None: all); returns those not read in time, which keep their last reading.
-
-        It waits ``patience_s`` in all, and a reading already running is enough. With ``from_now`` each switch
-        is read anew, and has ``patience_s`` from when its own reading begins.
+        """As of ``SwitchReadings``, of these switches (None: all); those not read in time keep their last
+        reading.
         """
         names = self.names if switches is None else sorted(set(switches))
         adapters = [self._reader(name) for name in names if name in self._adapters]

@@ -39,12 +39,10 @@ async def get_rollouts(
     total = len(service.rollouts)
     following = json.dumps(found[limit - 1].id if len(found) > limit else None)
     wanted = fields_of(RolloutDocument, fields)
-    switches, hosts = (wanted is None or name in wanted for name in ("switches", "hosts"))
+    parts = {name: wanted is None or name in wanted for name in ("switches", "hosts")}
 
     def written() -> bytes:
-        each = (
-            RolloutDocument.of(one, switches=switches, hosts=hosts, events=False) for one in found[:limit]
-        )
+        each = (RolloutDocument.of(one, **parts, events=False) for one in found[:limit])
         lines = json_list(each, wanted)
         return f'{{"total":{total},"rollouts":{lines},"next":{following}}}'.encode()
 
@@ -63,14 +61,10 @@ async def get_rollout(
     found = service.rollouts.get(rollout_id)
     rollout = replace(found, events=list(found.events))  # as it is now, whatever happens meanwhile
     wanted = fields_of(RolloutDocument, fields)
+    parts = {name: wanted is None or name in wanted for name in ("switches", "hosts", "events")}
 
     def made() -> RolloutDocument:
-        document = RolloutDocument.of(
-            rollout,
-            switches=wanted is None or "switches" in wanted,
-            hosts=wanted is None or "hosts" in wanted,
-            events=wanted is None or "events" in wanted,
-        )
+        document = RolloutDocument.of(rollout, **parts)
         if switch is None:
             return document
         return document.model_copy(
