@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
-from store.tables import lessons, upsert
+from store.tables import last_kept, lessons, upsert
 
 
 def put(connection: Connection, at_ns: int, document: bytes) -> None:
@@ -20,7 +20,6 @@ def newest(connection: Connection, limit: int) -> list[bytes]:
 
 def prune(connection: Connection, *, keep: int) -> None:
     """Removes all but the newest ``keep``."""
-    times = select(lessons.c.at_ns).order_by(lessons.c.at_ns.desc())
-    oldest_kept = connection.scalar(times.offset(keep - 1).limit(1))
+    oldest_kept = last_kept(connection, lessons.c.at_ns, keep)
     if oldest_kept is not None:
         connection.execute(delete(lessons).where(lessons.c.at_ns < oldest_kept))

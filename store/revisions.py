@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 
+from store.tables import last_kept
 from store.tables import revisions as table
 
 KEPT = 1_000
@@ -28,8 +29,7 @@ def add(connection: Connection, *, kind: str, at_ns: int, by: str, sha256: str, 
     """
     row = {"kind": kind, "at_ns": at_ns, "by": by, "sha256": sha256, "document": document}
     connection.execute(insert(table).values(**row))
-    numbers = select(table.c.number).where(table.c.kind == kind).order_by(table.c.number.desc())
-    oldest_kept = connection.scalar(numbers.offset(KEPT - 1).limit(1))
+    oldest_kept = last_kept(connection, table.c.number, KEPT, table.c.kind == kind)
     if oldest_kept is not None:
         of_each = select(func.max(table.c.number)).where(table.c.kind == kind).group_by(table.c.by)
         old = (table.c.kind == kind, table.c.number < oldest_kept, table.c.number.not_in(of_each))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
 from store.ages import Uptime, outdated_ns
+from store.tables import last_kept, takeable
 from store.tables import recommendations as table
-from store.tables import takeable
 
 DECIDED = ("approved", "rejected", "rolled_back")
 
@@ -64,13 +64,7 @@ def prune(connection: Connection, *, keep: int, keep_ns: int, uptime: Uptime, mo
     ``most`` oldest of them. Their age is by ``outdated_ns``: a wrong wall clock must not remove them all.
     """
     undecided = table.c.status.not_in(DECIDED)
-    oldest_kept = connection.scalar(
-        select(table.c.created_ns)
-        .where(undecided)
-        .order_by(table.c.created_ns.desc())
-        .offset(keep - 1)
-        .limit(1)
-    )
+    oldest_kept = last_kept(connection, table.c.created_ns, keep, undecided)
     gone = table.c.created_ns < outdated_ns(connection, table.c.created_ns, keep_ns, uptime)
     if oldest_kept is not None:
         gone = or_(gone, and_(undecided, table.c.created_ns < oldest_kept))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Executable,
     Float,
@@ -217,6 +218,14 @@ def prune_oldest(connection: Connection, at_ns: Column[int], *, before_ns: int, 
     until_ns = connection.scalar(select(func.max(last.c[0])))
     if until_ns is not None:
         connection.execute(delete(at_ns.table).where(at_ns <= until_ns))
+
+
+def last_kept(
+    connection: Connection, column: Column[int], keep: int, *where: ColumnElement[bool]
+) -> int | None:
+    """The ``keep``th largest value of a column, in rows where that holds; None where there are fewer."""
+    values = select(column).where(*where).order_by(column.desc())
+    return connection.scalar(values.offset(keep - 1).limit(1))
 
 
 def insert_once(connection: Connection, table: Table, key: str) -> PostgresInsert | SqliteInsert:

@@ -37,15 +37,7 @@ MOST_WAITING = 100
 
 _ENTRY = TypeAdapter(Entry)  # unknown keys are ignored, so that rows of other versions stay readable
 _DOCUMENT = {
-    "said",
-    "switches",
-    "leaves",
-    "window_s",
-    "before",
-    "ran",
-    "together",
-    "senders",
-    "senders_by_class",
+    *("said", "switches", "leaves", "window_s", "before", "ran", "together", "senders", "senders_by_class"),
 }
 _STANDING = {
     *("status", "support", "staged", "holds", "decided_by", "decided_ns", "caution", "rollout", "pushed"),
