@@ -31,8 +31,8 @@ async def get_alarms(
     return service.alarms.document(limit=limit, ended=everything, after=after, subjects=subjects)
 
 
-AlarmId = Annotated[str, Path(description="Id of a current alarm.", examples=["a3f1c2"])]
-SilenceId = Annotated[str, Path(description="Id of a silence.", examples=["20261122T213049-1"])]
+AlarmId = Annotated[str, Path(description="Id of a current alarm.", examples=["a3f1c29b04d7"])]
+SilenceId = Annotated[str, Path(description="Id of a silence.", examples=["9f86d081"])]
 
 
 @router.post("/alarms/{alarm_id}/ack", summary="Acknowledge an alarm", operation_id="acknowledge_alarm")

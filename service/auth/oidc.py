@@ -78,7 +78,7 @@ class IssuerKeys:
         self._settings = settings
         self._clock_s = clock_s
         self._trust = trusting(settings.ca, "settings security.oidc.ca")
-        self._keys: dict[str | None, dict[str, Any]] = {}
+        self._keys: list[dict[str, Any]] = []
         self._fetched_s: float | None = None
         self._tried_s: float | None = None
         self._failure: str | None = None
@@ -106,8 +106,8 @@ class IssuerKeys:
 
     def _found(self, kid: str | None) -> dict[str, Any] | None:
         if kid is None:
-            return next(iter(self._keys.values())) if len(self._keys) == 1 else None
-        return self._keys.get(kid)
+            return self._keys[0] if len(self._keys) == 1 else None
+        return next((one for one in self._keys if one.get("kid") == kid), None)
 
     def _due(self, kid: str | None) -> bool:
         now_s = self._clock_s()
@@ -135,10 +135,10 @@ class IssuerKeys:
             _log.info("keys of issuer %s can be fetched again", self._settings.issuer)
         self._keys, self._fetched_s, self._failure = keys, self._tried_s, None
 
-    async def _keys_of(self, client: httpx.AsyncClient) -> dict[str | None, dict[str, Any]]:
+    async def _keys_of(self, client: httpx.AsyncClient) -> list[dict[str, Any]]:
         url = self._settings.jwks_url or await self._discovered(client)
         listed = (await _document(client, url)).get("keys")
-        usable = {one.get("kid"): one for one in listed if _signs(one)} if isinstance(listed, list) else {}
+        usable = [one for one in listed if _signs(one)] if isinstance(listed, list) else []
         if not usable:
             raise ValueError(f"no signature key at {url}")
         return usable

@@ -21,13 +21,16 @@ Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 @dataclass
 class Issuer:
-    """``away`` answers 503 to everything; ``asked`` are the paths that were asked for."""
+    """``away`` answers 503 to everything; ``asked`` are the paths that were asked for; with ``names_keys``
+    keys and tokens have ids.
+    """
 
     url: str = ""
     keys: dict[str, Key] = field(default_factory=dict)
     away: bool = False
     asked: list[str] = field(default_factory=list)
     says_it_is: str | None = None
+    names_keys: bool = True
 
     def add_rsa(self, kid: str) -> Key:
         self.keys[kid] = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -54,7 +57,8 @@ class Issuer:
         """A token signed with that key of the issuer's, or with another that says it is that one."""
         signing = key or self.keys[kid]
         algorithm = "RS256" if isinstance(signing, rsa.RSAPrivateKey) else "ES256"
-        return jwt.encode(self.claims(**changes), signing, algorithm, headers={"kid": kid})
+        headers = {"kid": kid} if self.names_keys else None
+        return jwt.encode(self.claims(**changes), signing, algorithm, headers=headers)
 
     def public_pem(self, kid: str) -> bytes:
         return self.keys[kid].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -66,14 +70,13 @@ class Issuer:
             return {"keys": [self._public(kid, key) for kid, key in self.keys.items()]}
         return None
 
-    @staticmethod
-    def _public(kid: str, key: Key) -> dict[str, Any]:
+    def _public(self, kid: str, key: Key) -> dict[str, Any]:
         public = key.public_key()
         kind = (
             jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
         )
         found: dict[str, Any] = kind.to_jwk(public, as_dict=True)  # type: ignore[arg-type]
-        return found | {"kid": kid, "use": "sig"}
+        return found | {"use": "sig"} | ({"kid": kid} if self.names_keys else {})
 
 
 @contextmanager

@@ -89,6 +89,16 @@ async def test_elliptic_keys_and_keys_without_a_word_of_their_algorithm(issuer: 
         assert await Guarded(here, issuer).status(pss) == 401, "not among the algorithms"
 
 
+async def test_a_token_that_names_no_key_is_of_the_only_one(issuer: Issuer) -> None:
+    issuer.names_keys = False
+    async with running(wanted(issuer)) as here:
+        assert await Guarded(here, issuer).status(issuer.token()) == 200
+    issuer.add_rsa("two")
+    async with running(wanted(issuer)) as here:
+        ask = Guarded(here, issuer)
+        assert [await ask.status(issuer.token(name)) for name in ("one", "two")] == [401, 401]
+
+
 def changed(**claims: Any) -> Any:
     return lambda issuer: issuer.token(**claims)
 
