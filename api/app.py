@@ -5,16 +5,18 @@ from __future__ import annotations
 import http
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from fastapi import Depends, FastAPI, Response
+from fastapi import APIRouter, Depends, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -269,6 +271,13 @@ def _answer(status: int) -> dict[str, Any]:
     return described
 
 
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+_FIRST = [Depends(refuse_uninvited), Depends(refuse_unknown_parameters)]
+
+
 class Application(FastAPI):
     """Problem documents, admission and security headers; its lifespan sets ``state.access``."""
 
@@ -290,9 +299,9 @@ class Application(FastAPI):
             docs_url=None,  # FastAPI's loads its viewer from a CDN
             redoc_url=None,
             openapi_tags=[{"name": name, "description": text} for name, text in tags.items()],
-            generate_unique_id_function=lambda route: route.name,
+            generate_unique_id_function=_operation_id,
             redirect_slashes=False,  # redirects would go to the Host that the client sends
-            dependencies=[Depends(refuse_uninvited), Depends(refuse_unknown_parameters)],
+            dependencies=_FIRST,
         )
         self._hsts_s = settings.server.hsts_s
         self.state.settings = settings
@@ -360,6 +369,16 @@ def create_app(
             yield
 
     app = Application(settings, title="ecntwin", description=_DESCRIPTION, tags=_TAGS, lifespan=lifespan)
+    app.router.routes.extend(_routes())
+    app.mount("/assets", StaticFiles(directory=page.dashboard()), name="assets")
+    app.mount("/docs/assets", StaticFiles(directory=page.reference()), name="reference")
+    return app
+
+
+@cache
+def _routes() -> Sequence[BaseRoute]:
+    """The routes of a service. Made once: FastAPI resolves their parameters at their first call."""
+    router = APIRouter(dependencies=_FIRST, generate_unique_id_function=_operation_id)
     for routes in (
         telemetry,
         network,
@@ -377,10 +396,8 @@ def create_app(
         health,
         page,
     ):
-        app.include_router(routes.router)
-    app.mount("/assets", StaticFiles(directory=page.dashboard()), name="assets")
-    app.mount("/docs/assets", StaticFiles(directory=page.reference()), name="reference")
-    return app
+        router.include_router(routes.router)
+    return router.routes
 
 
 def _registry() -> CollectorRegistry:
