@@ -20,8 +20,9 @@ from bench.figure import Figure
 from bench.replay import INCUMBENT, REFERENCE
 from lab.reports import ReportWriter
 from learn.states import State
-from service.tuning.recordings import read_bytes, read_fabric
+from service.tuning.recordings import read_fabric
 from service.tuning.round import Fabric, rebuilt
+from settings.load import read_bytes
 from telemetry.decode.json import decode
 from telemetry.report import ReportBatch, joined
 from telemetry.settings import WindowSettings

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cli.output import say
-from service.tuning.recordings import read_bytes
 from settings.errors import InputError
 from settings.inventory import load_reporting
+from settings.load import read_bytes
 from settings.sections import TIME_UNITS
 from telemetry.decode.capture import address_text, is_capture, udp_datagrams
 from telemetry.decode.p4.assemble import NO_REASON, NO_VALUE, NOT_ROCE, NodesOf, P4Reports, ReportFlags

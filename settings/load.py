@@ -17,7 +17,7 @@ from platformdirs import user_state_path
 from pydantic import ValidationError
 from pydantic_settings import SettingsError as SourceError
 
-from settings.errors import SettingsError
+from settings.errors import InputError, SettingsError
 from settings.model import ENV_DELIMITER, Settings
 from settings.validation import ENV_PREFIX, NOT_SETTINGS, Mistake, in_order, mistake
 from twin.workers.private_folder import make_private_folder
@@ -117,6 +117,15 @@ def read_text(path: Path, what: str) -> str:
         ) from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{what} {path}", "bytes", "the file must be UTF-8 text", "save it so") from error
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """The bytes of a file named on the command line; raises ``InputError``."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        said = (error.strerror or type(error).__name__).lower()
+        raise InputError(f"{what} {path}", said, "the file must be readable", "correct the path") from error
 
 
 _SQLITE = "sqlite:///"

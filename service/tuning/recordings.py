@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from service.tuning.round import Ask, Fabric, rebuilt
 from settings.errors import InputError
+from settings.load import read_bytes
 from settings.validation import mistake
 from telemetry.decode.json import decode
 from telemetry.errors import DecodeError
@@ -48,15 +49,6 @@ def read_json(path: Path, what: str) -> Any:
         return json.loads(read_bytes(path, what))
     except ValueError as error:
         raise InputError(f"{what} {path.name}", str(error), "the file must be JSON", "correct it") from error
-
-
-def read_bytes(path: Path, what: str) -> bytes:
-    """Raises ``InputError``."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        said = (error.strerror or type(error).__name__).lower()
-        raise InputError(f"{what} {path}", said, "the file must be readable", "correct the path") from error
 
 
 def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
