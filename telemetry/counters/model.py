@@ -95,21 +95,15 @@ class CounterSettings:
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrease:
-    """Growth of the counters of some switches.
+    """Growth of the counters of some switches, on so many ``ports``.
 
     ``counters``: None where no series has two readings. ``covered_s``: time between the readings used, of
-    the least covered switch (its best series); 0 where a switch has no data. ``series``: how many
-    contributed, on so many ``ports``. ``newest_ns``: the newest reading used, None without any. ``silent``:
-    switches without data. ``resets``: how often a counter went down (a clear, a restart, a wrap).
+    the least covered switch (its best series); 0 where a switch has no data.
     """
 
     counters: Counters
     covered_s: float
-    series: int
     ports: int
-    newest_ns: int | None
-    silent: tuple[str, ...]
-    resets: int
 
 
 def _check(name: str, value: object) -> None:
@@ -120,7 +114,6 @@ def _check(name: str, value: object) -> None:
 
 _FIRST_ROWS = 8
 _FIELDS = len(Counters._fields)
-_RESETS = _FIELDS  # the column after the counters
 _MISSING = -1
 
 
@@ -133,7 +126,6 @@ class Grown(NamedTuple):
     spans_ns: tuple[int, ...]
     begin_ns: int
     end_ns: int
-    resets: int
 
 
 class CounterSeries:
@@ -146,10 +138,8 @@ class CounterSeries:
         self._horizon_ns = horizon_ns
         first_rows = min(_FIRST_ROWS, max_samples)
         self._times = np.zeros(first_rows, np.int64)
-        self._rows = np.zeros((first_rows, _FIELDS + 1), np.int64)
-        self._count = 0
-        self._last: list[int | None] = [None] * _FIELDS
-        self._grown = [0] * (_FIELDS + 1)
+        self._rows = np.zeros((first_rows, _FIELDS), np.int64)
+        self.begin_anew()
 
     def __len__(self) -> int:
         return self._count
@@ -159,30 +149,23 @@ class CounterSeries:
         """Time of the newest reading, −1 without one."""
         return int(self._times[self._count - 1]) if self._count else -1
 
-    def newest_by(self, until_ns: int) -> int | None:
-        """Time of the newest reading up to ``until_ns``; None without one."""
-        upto = int(np.searchsorted(self._times[: self._count], until_ns, side="right"))
-        return int(self._times[upto - 1]) if upto else None
-
     def begin_anew(self) -> None:
         self._count = 0
-        self._last = [None] * _FIELDS
-        self._grown = [0] * (_FIELDS + 1)
+        self._last: list[int | None] = [None] * _FIELDS
+        self._grown = [0] * _FIELDS
 
     def append(self, ts_ns: int, counters: Counters) -> None:
         """Adds a reading later than all others. A counter that went down was reset, and grew by its value."""
         for _ in range(2):
-            row = [_MISSING] * (_FIELDS + 1)
+            row = [_MISSING] * _FIELDS
             for column, value in enumerate(counters):
                 if value is None:
                     continue
                 last = self._last[column]
                 if last is not None:
                     self._grown[column] += value - last if value >= last else value
-                    self._grown[_RESETS] += value < last
                 self._last[column] = value
                 row[column] = self._grown[column]
-            row[_RESETS] = self._grown[_RESETS]
             if max(row) <= MOST:
                 break
             self.begin_anew()  # resets of huge counts added up beyond MOST
@@ -203,13 +186,12 @@ class CounterSeries:
         rows = self._rows[begin].tolist(), self._rows[end].tolist()
         same_fields = all((one == _MISSING) == (other == _MISSING) for one, other in zip(*rows, strict=True))
         if same_fields and all(
-            other != _MISSING or last is None for other, last in zip(rows[1], self._last, strict=False)
+            other != _MISSING or last is None for other, last in zip(rows[1], self._last, strict=True)
         ):
             # Both readings have every counter ever given: the usual and fast case.
             grown = [None if one == _MISSING else other - one for one, other in zip(*rows, strict=True)]
-            resets = grown.pop() or 0
             begin_ns, end_ns = int(times[begin]), int(times[end])
-            return Grown(tuple(grown), (end_ns - begin_ns,) * _FIELDS, begin_ns, end_ns, resets)
+            return Grown(tuple(grown), (end_ns - begin_ns,) * _FIELDS, begin_ns, end_ns)
         by_field: list[int | None] = []
         spans_ns = [0] * _FIELDS
         first, last = end, begin
@@ -224,8 +206,7 @@ class CounterSeries:
             first, last = min(first, found[0]), max(last, found[1])
         if last <= first:
             return None
-        resets = int(self._rows[last, _RESETS] - self._rows[first, _RESETS])
-        return Grown(tuple(by_field), tuple(spans_ns), int(times[first]), int(times[last]), resets)
+        return Grown(tuple(by_field), tuple(spans_ns), int(times[first]), int(times[last]))
 
     def _make_room(self, ts_ns: int) -> None:
         """When the arrays are full: drops old readings, else grows, else thins."""
@@ -240,7 +221,7 @@ class CounterSeries:
             keep = np.concatenate([keep[:half:2], keep[half:]])
         elif len(keep) == size:
             size = min(2 * size, self._max_samples)
-        times, rows = np.zeros(size, np.int64), np.zeros((size, _FIELDS + 1), np.int64)
+        times, rows = np.zeros(size, np.int64), np.zeros((size, _FIELDS), np.int64)
         times[: len(keep)], rows[: len(keep)] = self._times[keep], self._rows[keep]
         self._times, self._rows, self._count = times, rows, len(keep)
 

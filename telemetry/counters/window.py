@@ -202,11 +202,7 @@ class CounterWindow:
         """
         covered_ns = dict.fromkeys(self._held if switches is None else switches, 0)
         ports: defaultdict[tuple[str, str], _Port] = defaultdict(_Port)
-        newest_ns: int | None = None
         for key, held in self._of(switches):
-            newest = held.series.newest_by(until_ns)
-            if newest is not None:
-                newest_ns = newest if newest_ns is None else max(newest_ns, newest)
             grown = held.series.between(since_ns, until_ns)
             if grown is None:
                 continue
@@ -217,16 +213,8 @@ class CounterWindow:
                 port.whole = grown
             else:
                 port.queues.append(grown)
-        counted = [grown for port in ports.values() for grown in (port.whole, *port.queues) if grown]
-        return CounterIncrease(
-            counters=_summed(list(ports.values())),
-            covered_s=min(covered_ns.values(), default=0) / NS_PER_S,
-            series=len(counted),
-            ports=len(ports),
-            newest_ns=newest_ns,
-            silent=tuple(sorted(switch for switch, covered in covered_ns.items() if not covered)),
-            resets=sum(grown.resets for grown in counted),
-        )
+        covered_s = min(covered_ns.values(), default=0) / NS_PER_S
+        return CounterIncrease(_summed(ports.values()), covered_s, len(ports))
 
     def lately(self, span_ns: int) -> list[tuple[SeriesKey, Grown]]:
         """Growth of each series over the last ``span_ns`` before its newest reading, or between its last two
@@ -300,7 +288,7 @@ def _newest_ns(ports: Mapping[SeriesKey, _Tracked]) -> int:
     return max(held.series.newest_ns for held in ports.values() if held.arrived_ns >= since_ns)
 
 
-def _summed(ports: Sequence[_Port]) -> Counters:
+def _summed(ports: Iterable[_Port]) -> Counters:
     totals: list[int | None] = [None] * len(Counters._fields)
     for port in ports:
         for column in range(len(totals)):

@@ -73,7 +73,7 @@ def test_what_is_let_go_changes_no_growth_up_to_the_newest(steps: Any, most: int
     assert window.add(samples).accepted == len(samples)
     newest_ns = samples[-1].ts_ns
     found = window.increase(None, 0, newest_ns)
-    if found.series:
+    if found.ports:
         begin_ns = newest_ns - round(found.covered_s * 1e9)
         assert found.counters.tx_bytes == known_growth(samples, "tx_bytes", begin_ns, newest_ns)
     else:

@@ -57,9 +57,7 @@ class Counts:
     async def increase(self, switches: Sequence[str], since_ns: int, until_ns: int) -> CounterIncrease:
         self.asked.update(switches)
         grown = Counters(dropped_packets=1)
-        return CounterIncrease(
-            counters=grown, covered_s=1.0, series=1, ports=1, newest_ns=until_ns, silent=(), resets=0
-        )
+        return CounterIncrease(counters=grown, covered_s=1.0, ports=1)
 
 
 class OneState:
