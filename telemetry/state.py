@@ -75,7 +75,7 @@ class FlowTable:
     """Live flows of the window, one row each, most bytes first.
 
     ``src_host`` and ``dst_host`` are host names where the topology resolves the address, else the address;
-    ``path`` indexes ``NetworkState.paths``; times are by the reporting sink's clock.
+    ``path`` indexes ``NetworkState.paths``.
     """
 
     keys: Sequence[FlowKey]
@@ -86,20 +86,9 @@ class FlowTable:
     window_bytes: NDArray[np.float64]
     throughput_bytes_per_s: NDArray[np.float64]
     n_reports: NDArray[np.int64]
-    last_ns: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.keys)
-
-
-@dataclass(frozen=True, slots=True)
-class FlowGroup:
-    """Flows to one receiver along one path, the unit of the fluid model."""
-
-    receiver: str
-    path: int
-    n_flows: int
-    throughput_bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,22 +153,20 @@ class QueueSamples:
     """What sampled packets met in queues of known depth and capacity, in order of time; a row each.
 
     ``queue`` indexes ``NetworkState.queues``; ``at_s`` seconds after the window's start; ``held_s`` the time
-    that the depth stands for, as in ``QueueState``; ``packets`` how many the row stands for; ``marked`` 1 or
-    0, −1 where the device does not say.
+    that the depth stands for, as in ``QueueState``.
     """
 
     queue: NDArray[np.int32]
     at_s: NDArray[np.float64]
     depth_bytes: NDArray[np.float64]
     held_s: NDArray[np.float64]
-    packets: NDArray[np.float64]
-    marked: NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkState:
-    """The fabric as one window of reports shows it. ``incast`` is by receiver, worst first; ``recent`` are
-    samples of the last ``RECENT_S``.
+    """The fabric as one window of reports shows it. ``flow_groups`` is how many groups of flows to one
+    receiver along one path there are; ``incast`` is by receiver, worst first; ``recent`` are samples of the
+    last ``RECENT_S``.
     """
 
     window_start_ns: int
@@ -189,7 +176,7 @@ class NetworkState:
     topology_declared: bool
     paths: Sequence[tuple[QueueRef, ...]]
     flows: FlowTable
-    groups: tuple[FlowGroup, ...]
+    flow_groups: int
     queues: tuple[QueueState, ...]
     arrivals: FlowArrivals
     bytes_by_class: Mapping[FlowClass, float]

@@ -246,7 +246,6 @@ class StateDocument(Document):
             dominant_class=state.dominant_class.label,
             flows=by_label(state.flows_by_class),
             bytes=by_label(state.bytes_by_class),
-            flow_groups=len(state.groups),
             receiver_count=len(state.incast),
             incast=[IncastDocument.from_attributes(one) for one in state.incast[:limit]],
             queue_count=len(deepest),

@@ -22,9 +22,9 @@ from telemetry.network.queues import (
 )
 from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
-from telemetry.state import FlowClass, FlowGroup, FlowTable, NetworkState, QueueRef
+from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef
 from telemetry.topology import Topology
-from telemetry.window.samples import NEVER_NS, Samples
+from telemetry.window.samples import Samples
 from telemetry.window.tables import Paths
 
 
@@ -77,26 +77,6 @@ def _main_path(
     )
     main: NDArray[np.int64] = pairs[order][last] % n_paths
     return main.astype(np.int32)
-
-
-def _groups(flows: FlowTable, receiver: NDArray[np.int64], hosts: HostNames) -> tuple[FlowGroup, ...]:
-    """Flows by receiver (number in ``hosts``) and path, in order of receiver's name and path."""
-    reached = np.unique(receiver)
-    by_name = np.array(sorted(reached.tolist(), key=hosts.names.__getitem__), np.int64)
-    rank = np.empty(len(hosts.names), np.int64)
-    rank[by_name] = np.arange(len(by_name))
-    most = int(flows.path.max(initial=0)) + 2  # a flow without a path has -1
-    codes, group = np.unique(rank[receiver] * most + flows.path + 1, return_inverse=True)
-    place, path = np.divmod(codes, most)
-    return tuple(
-        map(
-            FlowGroup,
-            hosts.names_of(by_name[place]),
-            (path - 1).tolist(),
-            np.bincount(group, minlength=len(codes)).tolist(),
-            np.bincount(group, flows.throughput_bytes_per_s, minlength=len(codes)).tolist(),
-        )
-    )
 
 
 def _usual_packet(samples: Samples) -> int:
@@ -166,7 +146,7 @@ class Snapshot:
             topology_declared=declared,
             paths=places.paths,
             flows=flows,
-            groups=_groups(flows, receiver, hosts),
+            flow_groups=len(np.unique(receiver * len(places.paths) + flows.path)),
             queues=queues,
             arrivals=arrivals,
             bytes_by_class=bytes_by_class,
@@ -196,8 +176,7 @@ class Snapshot:
             n_periods=n_periods,
             elephant_bytes=settings.elephant_bytes,
         )
-        last_ns = np.full(n, NEVER_NS, np.int64)
-        np.maximum.at(last_ns, flow, samples.ts_ns[own])
+
         path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
         order = np.lexsort((self.flow_fingerprint[used], -window_bytes))
         used = used[order].astype(np.int64)
@@ -218,7 +197,6 @@ class Snapshot:
             window_bytes=window_bytes[order],
             throughput_bytes_per_s=window_bytes[order] / ((end_ns - start_ns) * 1e-9),
             n_reports=np.bincount(flow, samples.stands_for[own], minlength=n).astype(np.int64)[order],
-            last_ns=last_ns[order],
         )
         return (
             table,

@@ -130,8 +130,6 @@ def recent_samples(
         at_s=(hops.ts_ns[rows] - span_ns[0]) / NS_PER_S,
         depth_bytes=hops.queue_bytes[rows],
         held_s=held_s[chosen] * lift[hops.queue[rows]],
-        packets=hops.true_packets[rows],
-        marked=hops.marked[rows],
     )
 
 

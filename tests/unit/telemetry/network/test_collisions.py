@@ -68,7 +68,6 @@ def window(
             window_bytes=rate * base.duration_s,
             throughput_bytes_per_s=rate,
             n_reports=np.full(count, reports),
-            last_ns=np.zeros(count, dtype=np.int64),
         ),
         queues=tuple(
             QueueState(

@@ -88,15 +88,12 @@ def test_the_latest_samples_say_when_and_for_how_long() -> None:
         [10.0, 4000.0, nan, 6000.0, 50.0],
         ts_ns=[second, 2 * second - 50_000_000, 2 * second - 40_000_000, 2 * second - 1, 2 * second - 1],
         queue=[0, 0, 0, 0, 1],
-        marked=[0, 1, 0, -1, 1],
     )
     recent = recent_samples(rows, 2, {0: 1e9}, (second, 2 * second))
     assert recent.queue.tolist() == [0, 0]  # the first is too old, of queue 1 no capacity is known
     assert recent.at_s.tolist() == pytest.approx([0.95, 1.0])
     assert recent.depth_bytes.tolist() == [4000.0, 6000.0]
     assert recent.held_s.tolist() == pytest.approx([1e-3 * 4 / 3] * 2)  # one of four told no depth
-    assert recent.packets.tolist() == [1000.0] * 2
-    assert recent.marked.tolist() == [1, -1]
 
 
 def test_without_a_capacity_time_is_cut_into_bins() -> None:

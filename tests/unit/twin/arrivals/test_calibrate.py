@@ -32,8 +32,6 @@ def with_depths(state: NetworkState, depth_bytes: list[float], at_s: list[float]
         at_s=np.array(at_s),
         depth_bytes=np.array(depth_bytes),
         held_s=np.full(n, 1e-5),
-        packets=np.ones(n),
-        marked=np.zeros(n, np.int8),
     )
     return replace(state, recent=recent)
 

@@ -93,9 +93,9 @@ def state(
         paths=tuple(tuple(path) for path in paths),
         flows=FlowTable(
             (), (), (), nothing.astype(np.int32), nothing.astype(np.int8), nothing.astype(float),
-            nothing.astype(float), nothing, nothing,
+            nothing.astype(float), nothing,
         ),
-        groups=(),
+        flow_groups=0,
         queues=tuple(queues),
         arrivals=FlowArrivals(
             tuple(one.src for one in ordered),
