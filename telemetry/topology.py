@@ -443,10 +443,8 @@ def leaf_spine(
     _check_count("n_spines", n_spines, least=0 if n_leaves == 1 else 1)
     _check_count("hosts_per_leaf", hosts_per_leaf, least=1)
     if not 2 <= n_leaves * hosts_per_leaf <= _MOST_HOSTS:
-        received, rule = (
-            f"{n_leaves} × {hosts_per_leaf}",
-            f"a fabric has 2 to {_MOST_HOSTS} hosts (10.0.0.0/8)",
-        )
+        received = f"{n_leaves} × {hosts_per_leaf}"
+        rule = f"a fabric has 2 to {_MOST_HOSTS} hosts (10.0.0.0/8)"
         raise TopologyError("leaf-spine hosts", received, rule, "change n_leaves or hosts_per_leaf")
     uplink = rate_gbps if uplink_gbps is None else uplink_gbps
     _check_number("rate_gbps", rate_gbps, positive=True)

@@ -245,10 +245,8 @@ class _Claims:
     def batch(self, size: int) -> None:
         self.batches += 1
         if self.batches > MOST_BATCHES:
-            received, rule = (
-                f"more than {MOST_BATCHES} record batches",
-                f"a stream holds at most {MOST_BATCHES}",
-            )
+            received = f"more than {MOST_BATCHES} record batches"
+            rule = f"a stream holds at most {MOST_BATCHES}"
             raise OversizeError("body", received, rule, "write larger batches")
         known = sum(self.dictionaries.values())
         self.repeated += known

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.columns import offsets, take_rows
-from telemetry.decode.p4.columns import HOP_COLUMNS, Part
+from telemetry.decode.p4.columns import HOP_COLUMNS, REPORT_COLUMNS, Part
 from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.plan import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.errors import ReportError
@@ -163,12 +163,12 @@ def assembled(
         or [np.empty(0, np.int64)]
     )
     offset = offsets(hop_counts)
-    marked = np.concatenate([_marks(part) for part in parts] or [np.empty(0, np.int8)])
+
     if len(parts) > 1:  # the rows of one part are in order
         # A payload has fewer than 2**16 reports. The parts are sorted runs, which this sort only merges.
         order = np.argsort(rows["payload"] << 16 | rows["place"], kind="stable")
         offset, hops = take_rows(offset, order)
-        flow, marked = flow[order], marked[hops]
+        flow = flow[order]
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
     if nodes is not None:
         senders = fill_nodes(rows["node"], offset, rows["payload"], senders, nodes)
@@ -182,7 +182,7 @@ def assembled(
         problems = sorted([*problems, _too_many_places(first, int(np.count_nonzero(~whole)), most_places)])
         kept = np.flatnonzero(whole)
         offset, hops = take_rows(offset, kept)
-        flow, marked = flow[kept], marked[hops]
+        flow = flow[kept]
         rows = {name: column[hops if name in HOP_COLUMNS else kept] for name, column in rows.items()}
         names.forget_places()
         number = names.place_numbers(at[hops], ports[hops])
@@ -205,7 +205,7 @@ def assembled(
         queue_bytes=np.where(known, occupancy * places.unit_bytes[place], np.nan),
         ingress_ns=_times(rows["ingress_time"], places, place),
         egress_ns=_times(rows["egress_time"], places, place),
-        marked=marked,
+        marked=_marks(rows["ecn"], offset),
         flow_keys=flow_keys,
         sites=places.sites,
     )
@@ -255,22 +255,9 @@ def _too_many_places(first: int, count: int, most: int) -> ReportProblem:
     return ReportProblem(first, str(ReportError(f"datagram {first} byte 0", received, rule, remedy)))
 
 
-_ROW_COLUMNS = {
-    "payload": np.int64,
-    "place": np.int64,
-    "flags": np.uint8,
-    "packet_bytes": np.int64,
-    "queue_pair": np.int32,
-    "sequence": np.int32,
-    "hop_limit": np.int16,
-    "identity": np.int64,
-    "drop_reason": np.uint8,
-    "date": np.uint64,
-}
-
-
 def _joined(parts: Sequence[Part]) -> dict[str, NDArray[Any]]:
-    kinds = _ROW_COLUMNS | {name: kind for name, (kind, _) in HOP_COLUMNS.items()}
+    kinds = {"payload": np.int64, "place": np.int64, **REPORT_COLUMNS}
+    kinds |= {name: kind for name, (kind, _) in HOP_COLUMNS.items()}
     return {
         name: (
             getattr(parts[0], name).reshape(-1)
@@ -281,13 +268,13 @@ def _joined(parts: Sequence[Part]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _marks(part: Part) -> NDArray[np.int8]:
+def _marks(ecn: NDArray[np.int8], offset: NDArray[np.int64]) -> NDArray[np.int8]:
     """Whether the packet was marked when it left the last hop. Earlier hops stay unknown: it is only known
     that they did not mark an unmarked packet, and with those alone a hop would seem never to mark.
     """
-    marked = np.full(part.node.shape, MARK_UNKNOWN, np.int8)
-    marked[part.ecn >= 0, -1] = part.ecn[part.ecn >= 0] == _CE
-    return marked.reshape(-1)
+    marked = np.full(offset[-1], MARK_UNKNOWN, np.int8)
+    marked[offset[1:] - 1] = np.where(ecn < 0, MARK_UNKNOWN, ecn == _CE)
+    return marked
 
 
 def _times(raw: NDArray[np.uint64], places: Places, place: NDArray[np.int64]) -> NDArray[np.int64]:

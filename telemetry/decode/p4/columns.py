@@ -107,6 +107,17 @@ class Part:
     egress_time: NDArray[np.uint64]
 
 
+REPORT_COLUMNS = {
+    "flags": np.uint8,
+    "packet_bytes": np.int64,
+    "ecn": np.int8,
+    "queue_pair": np.int32,
+    "sequence": np.int32,
+    "hop_limit": np.int16,
+    "identity": np.int64,
+    "drop_reason": np.uint8,
+    "date": np.uint64,
+}
 HOP_COLUMNS = {
     "node": (np.uint32, NOTHING_32),
     "ingress": (np.uint32, NOTHING_32),
@@ -266,6 +277,9 @@ def part_of(reports: list[tuple[int, int, RawReport]]) -> Part:
     its place in the payload.
     """
     rows = [report for _, _, report in reports]
+    columns = {
+        name: np.array([getattr(row, name) for row in rows], kind) for name, kind in REPORT_COLUMNS.items()
+    }
     hops = {
         name: np.array([[getattr(hop, name) for hop in row.hops] for row in rows], kind)
         for name, (kind, _) in HOP_COLUMNS.items()
@@ -273,16 +287,8 @@ def part_of(reports: list[tuple[int, int, RawReport]]) -> Part:
     return Part(
         payload=np.array([payload for payload, _, _ in reports], np.int64),
         place=np.array([place for _, place, _ in reports], np.int64),
-        flags=np.array([row.flags for row in rows], np.uint8),
         flow=_flow_columns([row.flow for row in rows]),
-        packet_bytes=np.array([row.packet_bytes for row in rows], np.int64),
-        ecn=np.array([row.ecn for row in rows], np.int8),
-        queue_pair=np.array([row.queue_pair for row in rows], np.int32),
-        sequence=np.array([row.sequence for row in rows], np.int32),
-        hop_limit=np.array([row.hop_limit for row in rows], np.int16),
-        identity=np.array([row.identity for row in rows], np.int64),
-        drop_reason=np.array([row.drop_reason for row in rows], np.uint8),
-        date=np.array([row.date for row in rows], np.uint64),
+        **columns,
         **hops,
     )
 

@@ -66,10 +66,8 @@ class P4Decoder:
         """
         at_ns = np.asarray(received_ns, np.int64)
         if at_ns.ndim and len(at_ns) != len(payloads):
-            received, rule = (
-                f"{len(at_ns)} times for {len(payloads)} payloads",
-                "one time for all, or one each",
-            )
+            received = f"{len(at_ns)} times for {len(payloads)} payloads"
+            rule = "one time for all, or one each"
             raise DecodeError("received_ns", received, rule, "give as many as there are payloads")
         if at_ns.size and int(at_ns.min()) < 0:
             received, rule = str(int(at_ns.min())), "a time is 0 ns or more"

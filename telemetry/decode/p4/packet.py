@@ -93,7 +93,7 @@ def _stack(
     if count > MOST_HOPS:
         return Problem(at + 2, f"{count} hops", f"a report holds at most {MOST_HOPS}", "look for a loop")
     whole = min(count, (end - begin) // hop_bytes)
-    return tuple(moved(own, begin + hop_bytes * number) for number in reversed(range(whole)))
+    return tuple(own.moved(begin + hop_bytes * number) for number in reversed(range(whole)))
 
 
 def _hops(
@@ -146,19 +146,6 @@ def _instructions(time_width: int) -> list[tuple[str, int]]:
         ("utilisation", 4),
     ]
     return known + [("", 4)] * (_CHECKSUM_BIT + 1 - len(known))
-
-
-def moved(hop: HopLayout, by: int) -> HopLayout:
-    return HopLayout(
-        **{name: at + by for name in PLACES if (at := getattr(hop, name)) != NOWHERE},
-        time_width=hop.time_width,
-    )
-
-
-PLACES = (
-    *("node", "layer1", "layer2", "latency", "queue", "queue_id"),
-    *("ingress_time", "egress_time", "utilisation", "drop_reason"),
-)
 
 
 ROCE_PORT = 4791
@@ -230,7 +217,8 @@ def ipv4(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
     if trace.choice(at + 6, 2, frozenset({0}), 0x1FFF) is None:  # a later fragment has no ports
         return Packet(flow)
     protocol = trace.choice(at + 9, 1, frozenset({TCP, UDP}))
-    coded = bool(marks.dscps) and trace.choice(at + 1, 1, _shifted(marks.dscps), 0xFC) is not None
+    dscps = frozenset(code << 2 for code in marks.dscps)
+    coded = bool(dscps) and trace.choice(at + 1, 1, dscps, 0xFC) is not None
     return _layer4(trace, at + header, end, marks, flow, protocol, coded=coded)
 
 
@@ -254,9 +242,8 @@ def ipv6(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
         ecn_shift=4,
         hop_limit=at + 7,
     )
-    coded = bool(marks.dscps) and (
-        trace.choice(at, 2, frozenset(code << 6 for code in marks.dscps), 0x0FC0) is not None
-    )
+    dscps = frozenset(code << 6 for code in marks.dscps)
+    coded = bool(dscps) and trace.choice(at, 2, dscps, 0x0FC0) is not None
     kinds = _EXTENSIONS | {TCP, UDP, _FRAGMENT}
     place, header = at + 6, at + 40
     for _ in range(_MOST_NESTED):
@@ -271,10 +258,6 @@ def ipv6(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
         place = header
         header += 8 if kind == _FRAGMENT else 8 * (1 + trace.number(header + 1, 1))
     return Packet(flow)
-
-
-def _shifted(dscps: frozenset[int]) -> frozenset[int]:
-    return frozenset(code << 2 for code in dscps)
 
 
 def _layer4(

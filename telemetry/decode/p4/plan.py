@@ -72,6 +72,11 @@ class HopLayout:
             names += ["ingress_time", "egress_time", "time_width"]
         return replace(self, **{name: getattr(other, name) for name in names})
 
+    def moved(self, by: int) -> HopLayout:
+        """The same values, ``by`` bytes further on."""
+        places = {name: at + by for name in ("node", *_VALUES) if (at := getattr(self, name)) != NOWHERE}
+        return replace(self, **places)
+
 
 _UNTIMED = ("node", "layer1", "layer2", "latency", "queue", "queue_id", "utilisation", "drop_reason")
 _VALUES = (*_UNTIMED[1:], "ingress_time", "egress_time")
@@ -262,8 +267,8 @@ def read(plan: Plan, payload: bytes) -> list[RawReport]:
     return [_report(layout, payload) for layout in plan.reports]
 
 
-def _number(payload: bytes, offset: int, width: int) -> int:
-    return int.from_bytes(payload[offset : offset + width], "big")
+def _number(payload: bytes, offset: int, width: int, absent: int = 0) -> int:
+    return absent if offset == NOWHERE else int.from_bytes(payload[offset : offset + width], "big")
 
 
 def _report(layout: ReportLayout, payload: bytes) -> RawReport:
@@ -273,7 +278,6 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
     if flow.length != NOWHERE and (given := _number(payload, flow.length, 2)) >= flow.length_least:
         length = given + flow.length_more
     based = flow.base != NOWHERE
-    drop_at = layout.hops[-1].drop_reason
     return RawReport(
         flags=word >> layout.flags_missing << layout.flags_missing,
         flow=_flow(flow, payload),
@@ -281,9 +285,9 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
         ecn=_number(payload, flow.ecn, 2) >> flow.ecn_shift & 3 if flow.ecn != NOWHERE else -1,
         queue_pair=_number(payload, flow.base + 5, 3) if based else -1,
         sequence=_number(payload, flow.base + 9, 3) if based else -1,
-        hop_limit=payload[flow.hop_limit] if flow.hop_limit != NOWHERE else -1,
+        hop_limit=_number(payload, flow.hop_limit, 1, -1),
         identity=_identity(flow, payload),
-        drop_reason=payload[drop_at] if drop_at != NOWHERE else NOTHING_8,
+        drop_reason=_number(payload, layout.hops[-1].drop_reason, 1, NOTHING_8),
         date=_date(layout.hops[-1], payload),
         hops=tuple(_hop(hop, payload) for hop in layout.hops),
     )
@@ -291,7 +295,7 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
 
 def _identity(flow: FlowLayout, payload: bytes) -> int:
     """TCP's sequence number and IPv4's identification (0: not set by the sender)."""
-    given = _number(payload, flow.identification, 2) if flow.identification != NOWHERE else 0
+    given = _number(payload, flow.identification, 2)
     if flow.tcp_sequence != NOWHERE:
         return _number(payload, flow.tcp_sequence, 4) << 16 | given
     return given or -1
@@ -301,7 +305,7 @@ def _date(layout: HopLayout, payload: bytes) -> int:
     found = NOTHING_64
     if layout.time_width == 8:
         for offset in (layout.ingress_time, layout.egress_time):
-            value = _number(payload, offset, 8) if offset != NOWHERE else NOTHING_64
+            value = _number(payload, offset, 8, NOTHING_64)
             found = found if value == NOTHING_64 else value
     return found
 
@@ -314,38 +318,31 @@ def _flow(layout: FlowLayout, payload: bytes) -> RawFlow:
         version=layout.version,
         source=_number(payload, layout.source, width),
         destination=_number(payload, layout.destination, width),
-        source_port=_number(payload, layout.source_port, 2) if layout.source_port != NOWHERE else 0,
-        destination_port=(
-            _number(payload, layout.destination_port, 2) if layout.destination_port != NOWHERE else 0
-        ),
+        source_port=_number(payload, layout.source_port, 2),
+        destination_port=_number(payload, layout.destination_port, 2),
         protocol=payload[layout.protocol],
     )
 
 
 def _hop(layout: HopLayout, payload: bytes) -> RawHop:
-    def value(offset: int, width: int) -> int:
-        return NOTHING_64 if offset == NOWHERE else _number(payload, offset, width)
-
     ingress = egress = NOTHING_32
     if layout.layer2 != NOWHERE:
-        ingress, egress = value(layout.layer2, 4), value(layout.layer2 + 4, 4)
+        ingress, egress = _number(payload, layout.layer2, 4), _number(payload, layout.layer2 + 4, 4)
     if layout.layer1 != NOWHERE:
-        ports = value(layout.layer1, 2), value(layout.layer1 + 2, 2)
+        ports = _number(payload, layout.layer1, 2), _number(payload, layout.layer1 + 2, 2)
         ingress = ports[0] if ports[0] != 0xFFFF else ingress
         egress = ports[1] if ports[1] != 0xFFFF else egress
-    queue, occupancy = NOTHING_8, NOTHING_32
-    if layout.queue_id != NOWHERE:
-        queue = payload[layout.queue_id]
+    queue, occupancy = _number(payload, layout.queue_id, 1, NOTHING_8), NOTHING_32
     if layout.queue != NOWHERE:
-        queue, occupancy = payload[layout.queue], value(layout.queue + 1, 3)
+        queue, occupancy = payload[layout.queue], _number(payload, layout.queue + 1, 3)
     begun, ended = _times(layout, payload)
     return RawHop(
-        node=_number(payload, layout.node, 4) if layout.node != NOWHERE else NOTHING_32,
+        node=_number(payload, layout.node, 4, NOTHING_32),
         ingress=ingress,
         egress=egress,
         queue=queue,
         occupancy=NOTHING_32 if occupancy == 0xFF_FFFF else occupancy,
-        utilisation=_number(payload, layout.utilisation, 4) if layout.utilisation != NOWHERE else NOTHING_32,
+        utilisation=_number(payload, layout.utilisation, 4, NOTHING_32),
         ingress_time=begun,
         egress_time=ended,
     )
@@ -355,15 +352,15 @@ def _times(layout: HopLayout, payload: bytes) -> tuple[int, int]:
     """Arrival and departure by the device's clock; from 0 where only the latency is given."""
     width = layout.time_width
     nothing = (1 << 8 * width) - 1
-    begun = _number(payload, layout.ingress_time, width) if layout.ingress_time != NOWHERE else nothing
-    ended = _number(payload, layout.egress_time, width) if layout.egress_time != NOWHERE else nothing
+    begun = _number(payload, layout.ingress_time, width, nothing)
+    ended = _number(payload, layout.egress_time, width, nothing)
     begun = NOTHING_64 if begun == nothing else begun
     ended = NOTHING_64 if ended == nothing else ended
     if width == 4 and begun != NOTHING_64 and ended != NOTHING_64:
         # 32-bit clocks wrap; a difference of half a wrap or more means departure before arrival.
         stay = ended - begun & NOTHING_32
         ended = begun + stay if stay < _HALF_32 else ended
-    stay = _number(payload, layout.latency, 4) if layout.latency != NOWHERE else NOTHING_32
+    stay = _number(payload, layout.latency, 4, NOTHING_32)
     if stay != NOTHING_32 and NOTHING_64 in (begun, ended):
         if begun == ended:
             return 0, stay
