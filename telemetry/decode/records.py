@@ -232,7 +232,9 @@ class _Reading(Generic[T]):
                 yield whole
                 return
             if self._is_one_value():
-                yield self._one_value()
+                records: Records[T] = Records()
+                self._take(self._text, records)
+                yield records
                 return
         line = 1 + self._text.count(b"\n", 0, start)
         yield from self._pieces(lines(self._text, start, line), self._kind.one.decode_lines)
@@ -303,11 +305,6 @@ class _Reading(Generic[T]):
         except UNREADABLE:
             return False
         return True
-
-    def _one_value(self) -> Records[T]:
-        records: Records[T] = Records()
-        self._take(self._text, records)
-        return records
 
     def _elements(self, text: bytes) -> list[T]:
         return self._kind.all.decode(b"[%b]" % text)

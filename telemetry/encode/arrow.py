@@ -51,10 +51,10 @@ def encode(batch: ReportBatch) -> bytes:
     )
     hop = pa.StructArray.from_arrays(
         [
-            _repeated(switch, site, _NAME),
-            _repeated(ingress_port, site, _NAME),
-            _repeated(egress_port, site, _NAME),
-            _repeated(queue, site, pa.int32()),
+            pa.array(switch, _NAME).take(site),
+            pa.array(ingress_port, _NAME).take(site),
+            pa.array(egress_port, _NAME).take(site),
+            pa.array(queue, pa.int32()).take(site),
             pa.array(batch.queue_bytes, pa.float64(), mask=np.isnan(batch.queue_bytes)),
             pa.array(batch.ingress_ns, pa.int64(), mask=batch.ingress_ns == MISSING_NS),
             pa.array(batch.egress_ns, pa.int64(), mask=batch.egress_ns == MISSING_NS),
@@ -92,12 +92,3 @@ def _hosts(hosts: Sequence[str], numbers: NDArray[np.int32]) -> pa.Array:
     indices, used = _used(numbers, len(hosts))
     dictionary = pa.array([hosts[number] for number in used.tolist()], pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), dictionary)
-
-
-def _repeated(values: Sequence[object], numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-    """The value of each number; names dictionary-encoded."""
-    if not pa.types.is_dictionary(kind):
-        return pa.array(values, kind).take(pa.array(numbers))
-    distinct = pa.array(values, kind.value_type).dictionary_encode()
-    indices = distinct.indices.take(pa.array(numbers))
-    return pa.DictionaryArray.from_arrays(indices, distinct.dictionary)

@@ -20,6 +20,7 @@ _OWN_AT, _INNER_AT = 12, 36
 _STACK_AFTER_UDP = 16  # shim and INT-MD header
 _ADDRESS = {4: (20, 12, 4), 6: (40, 8, 16)}  # size of the header, place and size of the source address
 _INNER_TYPE = {4: 4, 6: 5}
+_INT_PORT = 5000
 
 
 def datagram_v2(node: int, hardware: int, sequence: int, reports: Sequence[bytes]) -> bytes:
@@ -56,14 +57,14 @@ class ReportColumns:
         return 4 if self.source.shape[1] == 4 else 6
 
 
-def reports_v2(columns: ReportColumns, *, int_port: int = 5000) -> NDArray[np.uint8]:
+def reports_v2(columns: ReportColumns) -> NDArray[np.uint8]:
     """The reports as bytes, a row each, as the last hop would send them.
 
     The last hop is in the report's header (its node in the datagram's, not included here), the hops before
-    are an INT stack in the packet, which goes to ``int_port`` and has its original port in the shim.
+    are an INT stack in the packet, which goes to ``_INT_PORT`` and has its original port in the shim.
     """
     n_reports, n_hops = columns.node.shape
-    template = np.frombuffer(_template(columns.version, n_hops, int_port), np.uint8)
+    template = np.frombuffer(_template(columns.version, n_hops), np.uint8)
     rows = np.tile(template, (n_reports, 1))
     if not n_reports:
         return rows
@@ -95,13 +96,13 @@ def reports_v2(columns: ReportColumns, *, int_port: int = 5000) -> NDArray[np.ui
     return rows
 
 
-def _template(version: int, n_hops: int, int_port: int) -> bytes:
+def _template(version: int, n_hops: int) -> bytes:
     """A report whose values are 0, its headers complete except for addresses, ports and lengths."""
     if version == 4:
         network = struct.pack(">BBHHHBBHII", 0x45, 0, 0, 1, 0x4000, _HOP_LIMIT, _UDP, 0, 0, 0)
     else:
         network = struct.pack(">IHBB32x", 6 << 28, 0, _UDP, _HOP_LIMIT)
-    inner = network + struct.pack(">HHHH", 0, int_port, 0, 0)
+    inner = network + struct.pack(">HHHH", 0, _INT_PORT, 0, 0)
     if n_hops > 1:
         stack = bytes(_HOP_BYTES * (n_hops - 1))
         inner += struct.pack(">BBH", _INT_MD << 4 | _NPT_UDP << 2, 3 + len(stack) // 4, 0)

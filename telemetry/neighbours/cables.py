@@ -84,8 +84,7 @@ class Around:
 def join(read: Known, around: Around) -> Joined:
     """The cables between switches, and from switches to hosts. Never raises."""
     joining = _Joining(read, around)
-    claims = joining.claims()
-    return joining.settled(claims)
+    return joining.settled(joining.claims())
 
 
 class _Joining:
@@ -260,7 +259,7 @@ class _Joining:
     def _contradicted(self, cable: Cable, by: Iterable[End], rival: Cable) -> None:
         self._tell(
             "contradiction",
-            _nodes(cable, rival),
+            nodes_of(cable, rival),
             f"{_listed(sorted(by))} says {cable}, but {rival} is there; the latter is taken",
         )
 
@@ -276,7 +275,7 @@ class _Joining:
                 others = [str(cable.beyond(end)) for cable in cables]
                 self._tell(
                     "contradiction",
-                    _nodes(*cables),
+                    nodes_of(*cables),
                     f"{end} leads to {' and to '.join(others)}; a port holds one cable; none is taken",
                 )
 
@@ -287,7 +286,7 @@ class _Joining:
             if end not in by and sees_others and other.node in self._switches:
                 self._tell(
                     "one_sided",
-                    _nodes(cable),
+                    nodes_of(cable),
                     f"{other} sees {end}, which does not see it; {cable} is taken; is LLDP on at both ends?",
                 )
 
@@ -308,7 +307,7 @@ def rates_at(read: Mapping[str, SwitchNeighbours], cable: Cable) -> tuple[tuple[
     )
 
 
-def _nodes(*cables: Cable) -> tuple[str, ...]:
+def nodes_of(*cables: Cable) -> tuple[str, ...]:
     return tuple(dict.fromkeys(end.node for cable in cables for end in cable.ends))
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from telemetry.neighbours.cables import Around, Cable, Difference, End, Joined, Kind, bare, join, rates_at
+from telemetry.neighbours.cables import Around, Cable, Difference, End, Kind, bare, join, nodes_of, rates_at
 from telemetry.neighbours.names import Known, Names
 from telemetry.topology import Host, Link, Topology, natural
 
@@ -94,8 +94,7 @@ class _Merging:
             tuple(self._hosts),
             frozenset(bare(cable, self._is_switch) for cable in self._declared),
         )
-        joined = join(self._read, around)
-        self._joined: Joined = joined
+        joined = self._joined = join(self._read, around)
         self._differences += joined.differences
         for cable in joined.cables:
             said = self._said(cable)
@@ -173,25 +172,14 @@ class _Merging:
 
     def merged(self, assumed: Assumed) -> Merged:
         links = sorted(self._with_own_nics(), key=lambda known: [*map(_natural, known.cable.ends)])
-        linked = {end.node for cable in self._links_of_file for end in cable.ends}
-        left_out = [
-            name
-            for name in self._hosts
-            if name not in linked and any(name in _nodes(cable) for cable in self._dropped)
-        ]
+        lost = set(nodes_of(*self._dropped)) - set(nodes_of(*self._links_of_file))
+        left_out = [name for name in self._hosts if name in lost]
         for name in left_out:
             self._tell("moved", [], f"{name} has no link any more; it is left out", (name,))
         topology = Topology(
             tuple(host for name, host in self._hosts.items() if name not in left_out),
             self._switches,
-            tuple(
-                _link(
-                    known,
-                    known.rate_gbps or assumed.rate_gbps,
-                    assumed.delay_us if known.delay_us is None else known.delay_us,
-                )
-                for known in links
-            ),
+            tuple(_link(known, assumed) for known in links),
         )
         return Merged(
             topology,
@@ -342,7 +330,7 @@ class _Merging:
                 self._tell("int", [], said, (name, taken[first]))
 
     def _tell(self, kind: Kind, cables: Sequence[Cable], sentence: str, nodes: Sequence[str] = ()) -> None:
-        about = dict.fromkeys([*nodes, *(node for cable in cables for node in _nodes(cable))])
+        about = dict.fromkeys([*nodes, *nodes_of(*cables)])
         self._differences.append(Difference(kind, tuple(about), sentence))
 
 
@@ -350,14 +338,12 @@ def _ends(link: Link) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
     return (link.a, link.a_port), (link.b, link.b_port)
 
 
-def _nodes(cable: Cable) -> tuple[str, str]:
-    return cable.a.node, cable.b.node
-
-
 def _natural(end: End) -> tuple[tuple[str | int, ...], tuple[str | int, ...]]:
     return natural(end.node), natural(end.port)
 
 
-def _link(known: _Known, rate_gbps: float, delay_us: float) -> Link:
+def _link(known: _Known, assumed: Assumed) -> Link:
     a, b = known.cable.ends
+    rate_gbps = known.rate_gbps or assumed.rate_gbps
+    delay_us = assumed.delay_us if known.delay_us is None else known.delay_us
     return Link(a.node, b.node, rate_gbps, delay_us, a.port or None, b.port or None)

@@ -142,11 +142,6 @@ def queue_of(site: HopSite) -> QueueRef | None:
     return QueueRef(site.switch, site.egress_port, UNKNOWN_QUEUE if site.queue is None else site.queue)
 
 
-def queues_of(path: Iterable[HopSite]) -> tuple[QueueRef, ...]:
-    """The egress queues of these hops, without unknown ones."""
-    return tuple(ref for site in path if (ref := queue_of(site)) is not None)
-
-
 def misplaced(sites: Sequence[HopSite], topology: Topology) -> dict[int, tuple[str, str]]:
     """Received value and rule of the error for each site outside the declared topology, by its index."""
     declared, wrong = topology.port_names, {}
@@ -227,7 +222,7 @@ class KnownPaths:
         self._fingerprint.replace(self._fingerprint.values[numbers])
         self._table = FingerprintTable(len(self), numbers=True)
         self._table.add(self._fingerprint.values, np.arange(len(self), dtype=np.int32))
-        self._queues = set(queues_of(self._sites.keys))
+        self._queues = {ref for site in self._sites.keys if (ref := queue_of(site)) is not None}
         return new_number
 
     def _offset(self) -> NDArray[np.int64]:

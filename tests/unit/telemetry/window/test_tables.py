@@ -11,7 +11,7 @@ from telemetry.columns import offsets
 from telemetry.report import HopSite
 from telemetry.state import QueueRef
 from telemetry.window.hash_table import ABSENT
-from telemetry.window.tables import KnownPaths, Path, path_fingerprints, queues_of
+from telemetry.window.tables import KnownPaths, Path, path_fingerprints, queue_of
 
 
 class OneByOne:
@@ -25,7 +25,7 @@ class OneByOne:
     def number(self, path: Path) -> int:
         if path in self.paths:
             return self.paths.index(path)
-        queues = self.queues | set(queues_of(path))
+        queues = self.queues | {ref for site in path if (ref := queue_of(site)) is not None}
         if len(self.paths) == self.max_paths or len(queues) > self.max_queues:
             return ABSENT
         self.paths.append(path)
