@@ -12,7 +12,7 @@ from lossless.templates import Template
 from nics.base import Reading as NicsReading
 from switches.lossless import LosslessPort, LosslessReading
 from telemetry.roles import port_roles
-from telemetry.topology import Link, Topology
+from telemetry.topology import Topology
 
 
 class End(NamedTuple):
@@ -56,7 +56,7 @@ class Fabric:
     def cables(self) -> Iterator[tuple[End, End]]:
         """Both ends of the links between switches that were read."""
         for link in () if self.topology is None else self.topology.links:
-            ends = [self._end(name, port) for name, port in _ends(link)]
+            ends = [self._end(name, port) for name, port in link.ends]
             if ends[0] is not None and ends[1] is not None:
                 yield ends[0], ends[1]
 
@@ -77,7 +77,7 @@ class Fabric:
         """The ports that are cabled to each node, by its own port or NIC (empty: the link names none)."""
         found: defaultdict[str, defaultdict[str, list[LosslessPort]]] = defaultdict(lambda: defaultdict(list))
         for link in () if self.topology is None else self.topology.links:
-            for (node, own), far in (_ends(link), _ends(link)[::-1]):
+            for (node, own), far in (link.ends, link.ends[::-1]):
                 port = self.ports.get((far[0], far[1] or ""))
                 if port is not None:
                     found[node][own or ""].append(port)
@@ -91,7 +91,3 @@ class Fabric:
 
 def _pfc_of(ports: Iterable[LosslessPort]) -> frozenset[int]:
     return frozenset[int]().union(*(port.pfc for port in ports))
-
-
-def _ends(link: Link) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
-    return (link.a, link.a_port), (link.b, link.b_port)

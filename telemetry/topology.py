@@ -56,6 +56,11 @@ class Link:
     a_port: str | None = None
     b_port: str | None = None
 
+    @property
+    def ends(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
+        """Node and port of each."""
+        return (self.a, self.a_port), (self.b, self.b_port)
+
 
 @dataclass(frozen=True, slots=True)
 class EgressPort:
@@ -337,7 +342,7 @@ def _check_links(topology: Topology) -> None:
     used: dict[tuple[str, str], int] = {}
     for number, link in enumerate(topology.links):
         at = f"topology links[{number}]"
-        for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
+        for end, port in link.ends:
             if end not in nodes:
                 rule = "both ends of a link are declared hosts or switches"
                 raise TopologyError(at, f"end {end!r}", rule, "declare this node")

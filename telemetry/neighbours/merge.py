@@ -145,14 +145,14 @@ class _Merging:
         addresses: defaultdict[str, dict[str, None]] = defaultdict(dict)
         of_host = {host.name: host.ip for host in discovered.hosts}
         for link in discovered.links:
-            ends = [self._int_end(name, port, of_host) for name, port in _ends(link)]
+            ends = [self._int_end(name, port, of_host) for name, port in link.ends]
             switch_ends = [end for end in ends if end is not None and end.node in self._is_switch]
             if not switch_ends or None in ends:
                 continue
             cable = Cable.of(*(end for end in ends if end is not None))
             if cable.a.node == cable.b.node:
                 continue
-            host = next((name for name, _ in _ends(link) if name in of_host), None)
+            host = next((name for name, _ in link.ends if name in of_host), None)
             there = next((used[end] for end in switch_ends if end in used), None)
             if there is None:
                 cable = self._int_link(cable, link, host, None if host is None else of_host[host])
@@ -231,7 +231,7 @@ class _Merging:
     def _links(self, declared: Topology) -> Iterable[_Known]:
         for link in declared.links:
             if link.a in self._renamed and link.b in self._renamed:
-                ends = [End(self._renamed[name], port or "") for name, port in _ends(link)]
+                ends = [End(self._renamed[name], port or "") for name, port in link.ends]
                 yield _Known(Cable.of(*ends), link.rate_gbps, link.delay_us)
 
     def _ports(self, cable: Cable) -> list[End]:
@@ -332,10 +332,6 @@ class _Merging:
     def _tell(self, kind: Kind, cables: Sequence[Cable], sentence: str, nodes: Sequence[str] = ()) -> None:
         about = dict.fromkeys([*nodes, *nodes_of(*cables)])
         self._differences.append(Difference(kind, tuple(about), sentence))
-
-
-def _ends(link: Link) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
-    return (link.a, link.a_port), (link.b, link.b_port)
 
 
 def _natural(end: End) -> tuple[tuple[str | int, ...], tuple[str | int, ...]]:
