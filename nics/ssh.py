@@ -74,7 +74,9 @@ class SshSession:
             while part := channel.recv(65_536):
                 said += part
                 if len(said) > _MOST_BYTES:
-                    raise self._garbled(f"over {_MOST_BYTES} bytes")
+                    rule = "a host answers with the values of its NICs' files"
+                    remedy = "check what its shell says when one logs in"
+                    raise RefusedError(self._host.where, f"over {_MOST_BYTES} bytes", rule, remedy)
             status = channel.recv_exit_status()
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.close()
@@ -226,10 +228,6 @@ class SshSession:
         rule = "the account may run sh"
         received = f"exit status {status} ({self._said(text) or 'nothing said'})"
         return RefusedError(self._host.where, received, rule, "check its shell and its rights on the host")
-
-    def _garbled(self, received: str) -> RefusedError:
-        rule = "a host answers with the values of its NICs' files"
-        return RefusedError(self._host.where, received, rule, "check what its shell says when one logs in")
 
     def _said(self, text: str) -> str:
         for secret in self._host.secrets():

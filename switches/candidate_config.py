@@ -99,7 +99,7 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         *,
         capabilities: Capabilities,
         clock_ns: Callable[[], int],
-        waiting: Waiting | None,
+        waiting: Waiting | None = None,
     ) -> None:
         super().__init__(device, clock_ns, waiting)
         self._model = model

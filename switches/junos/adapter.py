@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from switches.adapter import PREFIX, Waiting, own_name, own_prefix
+from switches.adapter import PREFIX, own_name, own_prefix
 from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
@@ -51,9 +51,7 @@ _FILTER = "<configuration><class-of-service/></configuration>"
 
 
 class JunosAdapter(CandidateAdapter[ClassOfService]):
-    def __init__(
-        self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
-    ) -> None:
+    def __init__(self, device: Device, *, clock_ns: Callable[[], int]) -> None:
         options = options_of(device, NetconfOptions)
         units = _units(device)
         super().__init__(
@@ -72,7 +70,6 @@ class JunosAdapter(CandidateAdapter[ClassOfService]):
                 one_for_all="",
             ),
             clock_ns=clock_ns,
-            waiting=waiting,
         )
 
 

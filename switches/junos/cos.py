@@ -122,9 +122,7 @@ def _profile(entry: Element) -> Profile:
 
 
 def _scheduler_of(entry: Element) -> Scheduler:
-    maps = {}
-    for one in _each(entry, "drop-profile-map"):
-        maps[_key(one)] = _text(one, "drop-profile")
+    maps = {_key(one): _text(one, "drop-profile") for one in _each(entry, "drop-profile-map")}
     return Scheduler(maps, _first(entry, "explicit-congestion-notification") is not None)
 
 

@@ -274,7 +274,7 @@ class SonicGnmiAdapter(SonicBase):
         """The plan with green's values replaced only; raises ``CapabilityError`` where more is needed."""
         profiles = {}
         for name, was in plan.before.profiles.items():
-            becomes, fields = plan.after.profiles[name], mark_fields(was)
+            becomes = plan.after.profiles[name]
             for field in ("wred_green_enable", "ecn"):
                 if was.get(field) != becomes[field]:
                     raise CapabilityError(
@@ -283,7 +283,5 @@ class SonicGnmiAdapter(SonicBase):
                         "with replace_only, the profile marks green already",
                         "set it on the switch once, or drop replace_only where the image is of 2026 or later",
                     )
-            profiles[name] = was | {
-                field: becomes[field] for field in (fields.kmin, fields.kmax, fields.pmax)
-            }
+            profiles[name] = was | {field: becomes[field] for field in mark_fields(was)}
         return Plan(plan.before, Setting(plan.after.bound, profiles))

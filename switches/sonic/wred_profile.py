@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from switches.errors import CapabilityError
 from switches.units import DeviceWatermark, WatermarkUnits, from_device
@@ -25,8 +25,7 @@ _COLOURS = ("green", "yellow", "red")
 _LONGEST_LABEL = 8  # a name has 32 characters at most
 
 
-@dataclass(frozen=True, slots=True)
-class MarkFields:
+class MarkFields(NamedTuple):
     """The three fields of one colour's marking."""
 
     kmin: str
@@ -44,12 +43,9 @@ def _mark(colour: str) -> MarkFields:
     )
 
 
-KNOWN_FIELDS = frozenset(
-    name
-    for colour in _COLOURS
-    for fields in (_drop(colour), _mark(colour))
-    for name in (fields.kmin, fields.kmax, fields.pmax)
-) | {"ecn", *(f"wred_{colour}_enable" for colour in _COLOURS)}
+KNOWN_FIELDS = frozenset({"ecn", *(f"wred_{colour}_enable" for colour in _COLOURS)}).union(
+    *map(_drop, _COLOURS), *map(_mark, _COLOURS)
+)
 
 _ECN_COLOURS = {
     "ecn_none": frozenset[str](),
@@ -67,7 +63,7 @@ _ECN_NAMES = {colours: name for name, colours in _ECN_COLOURS.items()}
 def mark_fields(row: Row, colour: str = "green") -> MarkFields:
     """That colour's fields: thresholds of its own where the row has any, else WRED's."""
     own = _mark(colour)
-    return own if any(name in row for name in (own.kmin, own.kmax, own.pmax)) else _drop(colour)
+    return own if any(name in row for name in own) else _drop(colour)
 
 
 def watermark_in(row: Row, where: str) -> Watermark | None:
@@ -78,15 +74,8 @@ def watermark_in(row: Row, where: str) -> Watermark | None:
     enabled = row.get("wred_green_enable", "false") == "true"
     if not enabled or "green" not in _ECN_COLOURS.get(row.get("ecn", "ecn_none"), frozenset()):
         return None
-    fields, drop = mark_fields(row), _drop("green")
-    kmin, kmax, pmax = (
-        row.get(own, row.get(wred, default))
-        for own, wred, default in (
-            (fields.kmin, drop.kmin, "0"),
-            (fields.kmax, drop.kmax, "0"),
-            (fields.pmax, drop.pmax, "100"),
-        )
-    )
+    fields = zip(mark_fields(row), _drop("green"), ("0", "0", "100"), strict=True)
+    kmin, kmax, pmax = (row.get(own, row.get(wred, default)) for own, wred, default in fields)
     try:
         device = DeviceWatermark(int(kmin), int(kmax), int(pmax))
     except ValueError:
@@ -108,7 +97,7 @@ def with_watermark(row: Row, device: DeviceWatermark) -> dict[str, str]:
     followers = [green]
     for colour in ("yellow", "red"):
         fields = mark_fields(row, colour)
-        names = zip(_names(fields), _names(green), strict=True)
+        names = zip(fields, green, strict=True)
         if all(name in row and row[name] == row.get(other) for name, other in names):
             followers.append(fields)
     for fields in followers:
@@ -145,7 +134,3 @@ def own_name(prefix: str, row: Row, attempt: int = 0) -> str:
 
 def _digest(said: Iterable[str], digits: int) -> str:
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:digits]
-
-
-def _names(fields: MarkFields) -> tuple[str, str, str]:
-    return fields.kmin, fields.kmax, fields.pmax

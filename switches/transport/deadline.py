@@ -6,8 +6,6 @@ import time
 
 
 class Deadline:
-    """The end of the current call."""
-
     def __init__(self) -> None:
         self._until_s = 0.0
 

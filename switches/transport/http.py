@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from switches.device import Device
-from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError, late
+from switches.errors import AccessError, InventoryError, RefusedError, UnreachableError, late
 from switches.transport.deadline import Deadline
 from switches.transport.quoted import header_text, quoted
 
@@ -103,7 +103,7 @@ class HttpSession:
         try:
             answer = self._ask(method, path, json, params)
         except httpx.TimeoutException as error:
-            raise self._late(method, path) from error
+            raise late(where, f"{method} {path}", self._device.timeout_s) from error
         except (httpx.InvalidURL, UnicodeError) as error:  # UnicodeError: an invalid host name
             rule = "an address is a host or a URL"
             raise InventoryError(where, f"no URL ({error})", rule, "correct the address") from error
@@ -159,9 +159,6 @@ class HttpSession:
                     rule = "a switch's answer fits"
                     raise RefusedError(self._device.where, received, rule, "check what listens there")
             return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
-
-    def _late(self, method: str, path: str) -> SwitchError:
-        return late(self._device.where, f"{method} {path}", self._device.timeout_s)
 
     def _open(self) -> httpx.Client:
         if self._client is None:

@@ -151,16 +151,12 @@ class NetconfSession:
 
     def get(self, subtree: str) -> ElementTree.Element:
         """Configuration and state, as the reply's ``data``; ``subtree`` is the filter's XML."""
-        return _found(self.call(f'<get xmlns="{BASE}">{_filter(subtree)}</get>'), "data")
+        return _data(self.call(f'<get xmlns="{BASE}">{_filter(subtree)}</get>'))
 
     def get_config(self, subtree: str) -> ElementTree.Element:
         """The running configuration, as the reply's ``data``."""
-        return _found(
-            self.call(
-                f'<get-config xmlns="{BASE}"><source><running/></source>{_filter(subtree)}</get-config>'
-            ),
-            "data",
-        )
+        source = "<source><running/></source>"
+        return _data(self.call(f'<get-config xmlns="{BASE}">{source}{_filter(subtree)}</get-config>'))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -384,9 +380,9 @@ def _filter(subtree: str) -> str:
     return f'<filter type="subtree">{subtree}</filter>'
 
 
-def _found(reply: ElementTree.Element, name: str) -> ElementTree.Element:
-    found = reply.find(f"{{*}}{name}")
-    return found if found is not None else ElementTree.Element(name)
+def _data(reply: ElementTree.Element) -> ElementTree.Element:
+    found = reply.find("{*}data")
+    return found if found is not None else ElementTree.Element("data")
 
 
 def _name(operation: str) -> str:
