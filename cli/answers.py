@@ -58,10 +58,9 @@ class ExpiredAnswer(msgspec.Struct, frozen=True):
 
 
 class BlockAnswer(msgspec.Struct, frozen=True):
-    """What an approval waits for; ``until`` None: unknown."""
+    """What an approval waits for."""
 
     reason: str
-    until: str | None
     remedy: str = ""
 
 
@@ -209,7 +208,6 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
 
 
 class AdviceAnswer(msgspec.Struct, frozen=True):
-    at: str
     watermark: MarkAnswer | None
     why: str
 
@@ -239,7 +237,6 @@ class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
     target: MarkAnswer
     before: MarkAnswer | None
     after: MarkAnswer | None
-    read_back: MarkAnswer | None
     notes: list[str]
     detail: str
     by_role: list[RoleTargetAnswer] = []
@@ -489,7 +486,6 @@ class QueueAnswer(msgspec.Struct, frozen=True):
 class StateAnswer(msgspec.Struct, frozen=True):
     duration_s: float
     reports: int
-    topology: str
     dominant_class: str
     flows: dict[str, int]
     queue_count: int
