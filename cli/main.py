@@ -240,7 +240,7 @@ def lab(
     ] = None,
     listen: Annotated[
         str, typer.Option(help="Address of the control interface; port 0 takes a free one.")
-    ] = ("127.0.0.1:9000"),
+    ] = "127.0.0.1:9000",
     step: Annotated[bool, typer.Option("--step", help="Advance only on POST /advance.")] = False,
     pace: Annotated[float | None, unset(help="Simulated seconds per second; unlimited.")] = None,
     epoch_ns: Annotated[int | None, unset(min=0, help="Timestamp of simulated time 0.")] = None,

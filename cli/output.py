@@ -110,6 +110,15 @@ def shown_progress(*, quiet: bool, lines: bool = True) -> Iterator[Callable[[Pro
         yield update
 
 
+@contextmanager
+def counted_progress(stage: str, *, quiet: bool, lines: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """``shown_progress`` of one stage: of how many are done, and of how many."""
+    from twin.search.round import Progress
+
+    with shown_progress(quiet=quiet, lines=lines) as update:
+        yield lambda done, total: None if update is None else update(Progress(stage, done, total))
+
+
 LINE_EVERY_S = 5.0
 
 

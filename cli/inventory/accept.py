@@ -77,7 +77,8 @@ def accept(options: LabOptions, how: Runs, criteria: Criteria, *, as_json: bool)
     if how.inventory is not None:
         plan, watermarks, notes = _read(how, topology, plan, default_dcqcn=options.dcqcn is None)
     else:
-        watermarks = dict.fromkeys(plan.switch_ports, _given(how.watermark))
+        given = ECN_OFF if how.watermark == "off" else parse_watermark(how.watermark, "--watermark")
+        watermarks = dict.fromkeys(plan.switch_ports, given)
     judge = Judge(topology, plan, watermarks, criteria)
     seeds = list(range(options.seed, options.seed + how.seeds))
     by_seed = [collectives(plan, duration_s=how.duration_s, seed=seed) for seed in seeds]
@@ -125,10 +126,6 @@ def accept(options: LabOptions, how: Runs, criteria: Criteria, *, as_json: bool)
         _show(document)
     if not document.passed:
         raise typer.Exit(FAILED)
-
-
-def _given(watermark: str) -> Watermark:
-    return ECN_OFF if watermark == "off" else parse_watermark(watermark, "--watermark")
 
 
 def _read(

@@ -26,11 +26,11 @@ from cli.output import (
     clock_text,
     console,
     count_text,
+    counted_progress,
     headed_table,
     print_json,
     print_line,
     screen_for_asking,
-    shown_progress,
     watermark_cells,
     watermark_text,
 )
@@ -56,7 +56,6 @@ from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
 from twin.advice.artefact import read as read_advice
 from twin.errors import ParameterError
-from twin.search.round import Progress
 from twin.watermark import Watermark
 
 _PLACES_NAMED = 3
@@ -390,10 +389,8 @@ def refuse(problems: Collection[object]) -> None:
 
 
 def _asked(adapters: Mapping[str, Reads[ReadT]], stage: str, *, quiet: bool) -> Mapping[str, Answer[ReadT]]:
-    with shown_progress(quiet=quiet, lines=False) as update:
-        if update is None:
-            return read_all(adapters)
-        return read_all(adapters, progress=lambda done, total: update(Progress(stage, done, total)))
+    with counted_progress(stage, quiet=quiet, lines=False) as progress:
+        return read_all(adapters, progress=progress)
 
 
 def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cli.inventory.check import inventory_path, problem_lines, refuse
 from cli.inventory.topology import topology_in
-from cli.output import FAILED, console, count_text, headed_table, print_json, shown_progress
+from cli.output import FAILED, console, count_text, counted_progress, headed_table, print_json
 from service.adapter_check import check_inventory, read_all
 from service.documents.lossless import LosslessDocument, LosslessFindingDocument
 from service.nics.hosts import check_hosts, make_nics
@@ -21,7 +21,6 @@ from service.polling.lossless import checked, read_lossless
 from settings.inventory import Inventory
 from settings.load import load_settings
 from switches.registry import AdapterRegistry
-from twin.search.round import Progress
 
 
 def check_fabric(
@@ -48,12 +47,7 @@ def check_fabric(
     if timeout_s is not None:
         devices = {name: replace(one, timeout_s=timeout_s) for name, one in devices.items()}
         hosts = {name: replace(one, timeout_s=timeout_s) for name, one in hosts.items()}
-    with shown_progress(quiet=as_json, lines=False) as update:
-
-        def progress(done: int, total: int) -> None:
-            if update is not None:
-                update(Progress("reading switches", done, total))
-
+    with counted_progress("reading switches", quiet=as_json, lines=False) as progress:
         switches = read_lossless(devices, registry, clock_ns=time.time_ns, progress=progress)
         with closing(make_nics(hosts, clock_ns=time.time_ns)) as nics:
             of_hosts = read_all(nics.adapters)

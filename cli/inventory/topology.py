@@ -11,17 +11,15 @@ from typing import Any
 import typer
 
 from cli.inventory.check import inventory_path
-from cli.output import FAILED, count_text, print_json, say, shown_progress
+from cli.output import FAILED, count_text, counted_progress, print_json, say
 from service.documents.neighbours import DifferenceDocument
 from service.neighbours.reader import NoNeighboursError, Seen, read_neighbours
 from settings.errors import InputError
 from settings.inventory import load_inventory
 from settings.load import load_settings, read_text
-from switches.device import Device
 from telemetry.errors import TopologyError
 from telemetry.neighbours.merge import Assumed, Merged, merge
 from telemetry.topology import Topology, topology_from_json
-from twin.search.round import Progress
 
 
 def topology(
@@ -41,15 +39,10 @@ def topology(
         devices = {name: replace(device, timeout_s=timeout_s) for name, device in devices.items()}
     known = topology_in(declared or settings.fabric.topology, "declared")
     shown = topology_in(discovered, "discovered")
-    seen = _read(devices, quiet=as_json)
+    with counted_progress("reading neighbours", quiet=as_json) as progress:
+        seen = read_neighbours(devices, progress=progress)
     found = {name: one.neighbours for name, one in seen.items() if one.neighbours is not None}
-    merged = merge(
-        tuple(devices),
-        found,
-        declared=known,
-        discovered=shown,
-        assumed=assumed,
-    )
+    merged = merge(tuple(devices), found, declared=known, discovered=shown, assumed=assumed)
     if as_json:
         print_json(_document(seen, merged, assumed))
     else:
@@ -57,15 +50,6 @@ def topology(
         _tell(seen, merged, assumed)
     if not found or any(_failed(one) for one in seen.values()):
         raise typer.Exit(FAILED)
-
-
-def _read(devices: Mapping[str, Device], *, quiet: bool) -> Mapping[str, Seen]:
-    with shown_progress(quiet=quiet) as update:
-        if update is None:
-            return read_neighbours(devices)
-        return read_neighbours(
-            devices, progress=lambda done, total: update(Progress("reading neighbours", done, total))
-        )
 
 
 def topology_in(path: Path | None, member: str, option: str | None = None) -> Topology | None:

@@ -176,7 +176,6 @@ class Snapshot:
             n_periods=n_periods,
             elephant_bytes=settings.elephant_bytes,
         )
-
         path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
         order = np.lexsort((self.flow_fingerprint[used], -window_bytes))
         used = used[order].astype(np.int64)

@@ -190,10 +190,8 @@ def test_the_sinks_epoch_does_not_matter(rows: list[Row], shift_ns: int) -> None
     for state, off_ns in ((here, 0), (there, shift_ns)):
         state["window_start_ns"] -= off_ns
         state["window_end_ns"] -= off_ns
-
     # Rows of one nanosecond go by fingerprint, which has the time in it: sums may differ in the last bit.
     assert here["flows"]["keys"] == there["flows"]["keys"]
-
     assert here["window_start_ns"] == there["window_start_ns"]
     assert np.allclose(here["flows"]["window_bytes"], there["flows"]["window_bytes"])
     assert np.allclose(here["arrivals"]["start_s"], there["arrivals"]["start_s"])

@@ -163,7 +163,6 @@ def assembled(
         or [np.empty(0, np.int64)]
     )
     offset = offsets(hop_counts)
-
     if len(parts) > 1:  # the rows of one part are in order
         # A payload has fewer than 2**16 reports. The parts are sorted runs, which this sort only merges.
         order = np.argsort(rows["payload"] << 16 | rows["place"], kind="stable")
