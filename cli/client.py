@@ -137,13 +137,7 @@ class ServiceClient:
     def close(self) -> None:
         self._client.close()
 
-    def get(
-        self,
-        path: str,
-        query: Query | None = None,
-        *,
-        also: HTTPStatus | None = None,
-    ) -> Answer:
+    def get(self, path: str, query: Query | None = None, *, also: HTTPStatus | None = None) -> Answer:
         """The document at ``path``; a response of status ``also`` is returned like a success."""
         return self._call("GET", path, also=also, params=query)
 

@@ -31,11 +31,7 @@ def rollout_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 
 def _newest(
-    ctx: typer.Context,
-    incomplete: str,
-    kind: str,
-    label: str,
-    **query: bool | str,
+    ctx: typer.Context, incomplete: str, kind: str, label: str, **query: bool | str
 ) -> list[tuple[str, str]]:
     """The ids that begin with the text typed, with labels; none where the service does not answer, as shells
     show no errors.

@@ -304,10 +304,7 @@ def _note(one: SwitchAnswer, wanted: MarkAnswer) -> Text:
 
 
 def _show_change(
-    found: RecommendationAnswer,
-    switches: list[SwitchAnswer],
-    joint: CoTuningAnswer | None,
-    screen: Console,
+    found: RecommendationAnswer, switches: list[SwitchAnswer], joint: CoTuningAnswer | None, screen: Console
 ) -> None:
     table = change_table(found, switches, None if joint is None else joint.watermark)
     screen.print(table)

@@ -17,13 +17,7 @@ from nics.base import NicReading, NicValues, Reading, StagedChange, understood, 
 from nics.commands import COUNTERS, FileChange, FoundNic, numbers, set_script
 from nics.files import FilesAdapter
 from nics.parameters import PARAMETERS, Values, check_values, too_old
-from switches.errors import (
-    BusyError,
-    CapabilityError,
-    ConcurrentEditError,
-    InventoryError,
-    ReadBackError,
-)
+from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 
 DRIVER = "mlx5_core"
 

@@ -24,10 +24,7 @@ class ByRoleAdapter:
     """``whole`` reads the ports of all roles; ``roles`` are the adapters of each role's ``ports``."""
 
     def __init__(
-        self,
-        whole: SwitchAdapter,
-        roles: Mapping[str, SwitchAdapter],
-        ports: Mapping[str, tuple[str, ...]],
+        self, whole: SwitchAdapter, roles: Mapping[str, SwitchAdapter], ports: Mapping[str, tuple[str, ...]]
     ) -> None:
         self.switch = whole.switch
         self._whole = whole

@@ -88,12 +88,7 @@ def from_device(
 
 
 def cell_units(
-    where: str,
-    cell_bytes: int | None,
-    *,
-    name: str = "cells",
-    lowest: int = 1,
-    pmax_steps: int = 100,
+    where: str, cell_bytes: int | None, *, name: str = "cells", lowest: int = 1, pmax_steps: int = 100
 ) -> WatermarkUnits:
     """Thresholds in cells or segments of the size in the inventory; raises ``InventoryError``."""
     if cell_bytes is None or cell_bytes < 1:

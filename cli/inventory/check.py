@@ -287,12 +287,7 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
     inventory.senders()
     problems.extend(map(str, check_hosts(hosts, clock_ns=time.time_ns)))
     return InventoryCheckDocument.of(
-        path,
-        devices,
-        problems,
-        reporting=len(reporting.switches),
-        untuned=untuned_in(reporting),
-        hosts=hosts,
+        path, devices, problems, reporting=len(reporting.switches), untuned=untuned_in(reporting), hosts=hosts
     )
 
 

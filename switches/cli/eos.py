@@ -21,14 +21,7 @@ from switches.cli.eos_lossless import COMMANDS, eos_ports
 from switches.cli.policies import Line, Policies, Section
 from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below, sections
 from switches.device import Device, options_of
-from switches.errors import (
-    AccessError,
-    BusyError,
-    CapabilityError,
-    InventoryError,
-    RefusedError,
-    unreadable,
-)
+from switches.errors import AccessError, BusyError, CapabilityError, InventoryError, RefusedError, unreadable
 from switches.lossless import LosslessReading
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
@@ -232,10 +225,7 @@ class EosAdapter(WredLineAdapter):
             if name in profiles
         ]
         policies = Policies(
-            heading="qos profile ",
-            binding="service-profile ",
-            named=profiles,
-            bound=dict(applied),
+            heading="qos profile ", binding="service-profile ", named=profiles, bound=dict(applied)
         )
         if self._device.role is not None:
             return self._of_role(policies, own)

@@ -146,11 +146,7 @@ class HttpSession:
         name = self._device.tls.server_name
         body = bytearray()
         with self._open().stream(
-            method,
-            path,
-            json=json,
-            params=params,
-            extensions={"sni_hostname": name} if name else None,
+            method, path, json=json, params=params, extensions={"sni_hostname": name} if name else None
         ) as answer:
             for chunk in answer.iter_bytes():
                 body += chunk

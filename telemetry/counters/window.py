@@ -156,11 +156,7 @@ class CounterWindow:
         return tuple(sorted(self._held))
 
     def add(
-        self,
-        samples: Sequence[CounterSample],
-        positions: Sequence[int] | None = None,
-        *,
-        arrived_ns: int = 0,
+        self, samples: Sequence[CounterSample], positions: Sequence[int] | None = None, *, arrived_ns: int = 0
     ) -> CountersAdded:
         """Adds samples in order. ``positions`` are their indices in the body (None: 0, 1, 2, ...),
         ``arrived_ns`` is when they came, by the caller's monotonic clock.

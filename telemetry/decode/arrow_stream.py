@@ -128,9 +128,7 @@ def names(array: pa.Array, longest: int) -> Names:
     return Names(codes, entries, absent, wrong)
 
 
-def numbered(
-    parts: Sequence[tuple[NDArray[np.int64], int]],
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def numbered(parts: Sequence[tuple[NDArray[np.int64], int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Numbers distinct rows from 0 in order of appearance: each row's number, and each number's first row.
 
     A part is a column of non-negative numbers and their exclusive bound (at most 2**33).

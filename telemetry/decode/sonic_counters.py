@@ -229,11 +229,7 @@ def _unsupported(support: Mapping[str, str | None], fields: Mapping[str, str]) -
 
 
 def _values(
-    fields: Sequence[str],
-    row: Sequence[object],
-    invalid: Collection[str],
-    where: str,
-    problems: list[str],
+    fields: Sequence[str], row: Sequence[object], invalid: Collection[str], where: str, problems: list[str]
 ) -> dict[str, int]:
     found = {}
     for name, value in zip(fields, row, strict=False):

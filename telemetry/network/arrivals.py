@@ -105,11 +105,7 @@ class _SiteLinks:
         return found
 
     def nics(
-        self,
-        hosts: HostNames,
-        src: NDArray[np.int64],
-        path: NDArray[np.int64],
-        settings: WindowSettings,
+        self, hosts: HostNames, src: NDArray[np.int64], path: NDArray[np.int64], settings: WindowSettings
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Rate (bytes/s) and delay (s) of each source's link to the first switch of its path."""
         topology, paths = self._topology, self._paths
@@ -199,11 +195,7 @@ def flow_arrivals(
     length_ns = float(span_ns[1] - span_ns[0])
     until_ns = np.where(found.sending_at_close, length_ns, np.minimum(found.end_ns, length_ns))
     incast = incast_degrees(
-        hosts.names,
-        src[chosen],
-        dst[chosen],
-        start_ns[chosen],
-        np.maximum(until_ns, start_ns)[chosen],
+        hosts.names, src[chosen], dst[chosen], start_ns[chosen], np.maximum(until_ns, start_ns)[chosen]
     )
     return arrivals, incast
 

@@ -231,11 +231,7 @@ def drain_rates(hops: HopRows, n_queues: int) -> dict[int, DrainRate]:
 
 
 def _binned(
-    queue: NDArray[np.int32],
-    depth: NDArray[np.float64],
-    ts_ns: NDArray[np.int64],
-    n: int,
-    duration_s: float,
+    queue: NDArray[np.int32], depth: NDArray[np.float64], ts_ns: NDArray[np.int64], n: int, duration_s: float
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Occupied bins as (queue, mean depth, seconds); rows are in time order."""
     if len(queue) == 0:

@@ -226,11 +226,7 @@ class Window:
         return rows[~bad_rows]
 
     def _new_rows(
-        self,
-        batch: ReportBatch,
-        rows: NDArray[np.int64],
-        flow: NDArray[np.uint64],
-        site: NDArray[np.uint64],
+        self, batch: ReportBatch, rows: NDArray[np.int64], flow: NDArray[np.uint64], site: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
         """Rows that are not duplicates within the batch or the window, with fingerprints and periods."""
         if len(rows) == 0:

@@ -52,10 +52,7 @@ class P4Decoder:
         self._weight = 0
 
     def decode(
-        self,
-        payloads: Sequence[bytes],
-        received_ns: int | NDArray[np.int64],
-        nodes: NodesOf | None = None,
+        self, payloads: Sequence[bytes], received_ns: int | NDArray[np.int64], nodes: NodesOf | None = None
     ) -> P4Reports:
         """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one per payload).
 

@@ -261,14 +261,7 @@ def ipv6(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
 
 
 def _layer4(
-    trace: Trace,
-    at: int,
-    end: int,
-    marks: IntMarks,
-    flow: FlowLayout,
-    protocol: int | None,
-    *,
-    coded: bool,
+    trace: Trace, at: int, end: int, marks: IntMarks, flow: FlowLayout, protocol: int | None, *, coded: bool
 ) -> Packet | Problem:
     """Ports, INT headers where the packet is marked for them, and RoCEv2's header."""
     if protocol is None or at + 4 > end:
