@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from ipaddress import IPv4Address
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -455,7 +456,8 @@ def leaf_spine(
     _check_number("rate_gbps", rate_gbps, positive=True)
     _check_number("uplink_gbps", uplink, positive=True)
     _check_number("delay_us", delay_us, positive=False)
-    hosts = tuple(Host(f"h{n}", _address(n)) for n in range(n_leaves * hosts_per_leaf))
+    first = IPv4Address("10.0.0.1")
+    hosts = tuple(Host(f"h{n}", str(first + n)) for n in range(n_leaves * hosts_per_leaf))
     leaves = tuple(f"leaf{n + 1}" for n in range(n_leaves))
     spines = tuple(f"spine{n + 1}" for n in range(n_spines))
     down = [
@@ -476,11 +478,6 @@ def leaf_spine(
         for to_spine, spine in enumerate(spines)
     ]
     return Topology(hosts, leaves + spines, (*down, *up))
-
-
-def _address(host: int) -> str:
-    number = host + 1
-    return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
 
 
 def _check_count(name: str, value: int, *, least: int) -> None:

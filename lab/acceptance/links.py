@@ -14,7 +14,7 @@ from twin.traffic.base import Traffic
 
 def even_loads(topology: Topology, traffic: Traffic, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The ``weights`` [flow] through each port, summed, where each switch spreads them over its next hops."""
-    names = _hosts(topology)
+    names = tuple(topology.nic_bytes_per_s)  # as a ``FabricPlan`` numbers hosts
     pairs = np.unique(np.stack([traffic.dst, traffic.src]), axis=1, return_inverse=True)
     summed = np.bincount(pairs[1].ravel(), weights=weights)
     to: defaultdict[int, dict[str, float]] = defaultdict(dict)
@@ -34,11 +34,6 @@ def even_loads(topology: Topology, traffic: Traffic, weights: NDArray[np.float64
     return loads
 
 
-def _hosts(topology: Topology) -> tuple[str, ...]:
-    """Host names as a ``FabricPlan`` numbers them."""
-    return tuple(dict.fromkeys(port.node for port in topology.ports if port.port is None))
-
-
 def shared_groups(topology: Topology) -> list[tuple[int, ...]]:
     """Ports of a switch that ECMP is to load alike: next hops of a destination, and all that lead away from
     hosts. Groups that overlap are one.
@@ -53,7 +48,7 @@ def shared_groups(topology: Topology) -> list[tuple[int, ...]]:
             if tiers.get(topology.ports[port].peer, 0) > here
         }
         groups = [up] if len(up) > 1 else []
-        for host in _hosts(topology):
+        for host in topology.nic_bytes_per_s:
             hops = set(topology.next_hops(switch, host))
             if len(hops) > 1:
                 apart = [group for group in groups if not group & hops]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
 import httpx
@@ -169,7 +169,7 @@ class Run:
     name: str
     intervals: tuple[Interval, ...]
     whole: FiguresDocument
-    rounds: tuple[Round, ...] = field(default=())
+    rounds: tuple[Round, ...] = ()
 
 
 OnInterval = Callable[[Interval, Round | None], None]
@@ -340,7 +340,7 @@ class DemoDocument(Document):
             duration_s=plan.duration_s,
             interval_s=plan.interval_s,
             phases=plan.phases,
-            runs=[_run(outcome, number, run) for number, run in enumerate(outcome.runs)],
+            runs=list(map(_run, outcome.runs, outcome.gains)),
             rounds=outcome.loop.rounds,
             lead=outcome.lead,
             picture=picture,
@@ -349,8 +349,7 @@ class DemoDocument(Document):
         )
 
 
-def _run(outcome: Outcome, number: int, run: Run) -> RunDocument:
-    gain = outcome.gains[number]
+def _run(run: Run, gain: Gain) -> RunDocument:
     return RunDocument(
         name=run.name,
         score=gain.value,

@@ -87,7 +87,6 @@ def picture(outcome: Outcome) -> str:
 def _heading(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     hosts = plan.fabric.leaves * plan.fabric.hosts
-    gains = [f"{gain_text(one.value, None)}" for one in outcome.gains]
     parts = [
         _text(_LEFT, 34, "The closed loop against settings that stay", "font-size='20' font-weight='600'"),
         _text(
@@ -99,8 +98,8 @@ def _heading(outcome: Outcome) -> list[str]:
         ),
     ]
     x = float(_LEFT)
-    for run, gain in zip(outcome.runs, gains, strict=True):
-        label = f"{run.name}: gain {gain}"
+    for run, gain in zip(outcome.runs, outcome.gains, strict=True):
+        label = f"{run.name}: gain {gain_text(gain.value, None)}"
         parts.append(_line(x, 82, x + 28, 82, run.name))
         parts.append(_text(x + 35, 86, label))
         x += 70 + 7.5 * len(label)
@@ -110,13 +109,12 @@ def _heading(outcome: Outcome) -> list[str]:
 def _chart(outcome: Outcome, place: int, panel: _Panel) -> list[str]:
     values = [value for run in outcome.runs for value in map(panel.value, run.intervals) if value is not None]
     positive = [value for value in values if value > 0]
-    if panel.logarithmic and positive:
+    logarithmic = panel.logarithmic and bool(positive)
+    if logarithmic:
         low, high = min(positive) / 1.25, max(positive) * 1.25
     else:
         low, high = 0.0, 1.08 * max(positive, default=1e-3)
-    frame = _Frame(
-        place, outcome.plan.duration_s, low, high, logarithmic=panel.logarithmic and bool(positive)
-    )
+    frame = _Frame(place, outcome.plan.duration_s, low, high, logarithmic=logarithmic)
     parts = _axes(outcome, frame, panel.title, panel.text)
     for run in [*outcome.runs[1:], outcome.runs[0]]:  # the closed loop is drawn on top
         parts += _series(run, frame, panel.value)
