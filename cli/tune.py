@@ -235,14 +235,12 @@ def state_flows_table(state: NetworkState) -> Table:
 def queues_table(state: NetworkState, limit: int) -> Table:
     table = headed_table("Deepest queues", "queue", "mean", "99 %", "marked", "load")
     for queue in sorted(state.queues, key=deepest_first)[:limit]:
-        load = None
-        if queue.capacity_bytes_per_s:
-            load = queue.throughput_bytes_per_s / queue.capacity_bytes_per_s
+        capacity = queue.capacity_bytes_per_s
         table.add_row(
             f"{queue.ref.switch} {queue.ref.port} · {queue.ref.queue}",
             bytes_text(queue.depth_mean_bytes) if queue.has_depth else NONE,
             bytes_text(queue.depth_p99_bytes) if queue.has_depth else NONE,
             NONE if queue.marked_ratio is None else percent_text(queue.marked_ratio),
-            NONE if load is None else percent_text(load),
+            percent_text(queue.throughput_bytes_per_s / capacity) if capacity else NONE,
         )
     return table
