@@ -228,11 +228,8 @@ def _path_tables(one: PathFixAnswer | PathFixDocument) -> Iterator[RenderableTyp
     yield unwrapped(table)
 
 
-def _gbps(one: PathGoodputAnswer | PathGoodputDocument) -> tuple[str, str]:
-    before, after = (
-        NONE if value is None else gbps_text(value) for value in (one.before_gbps, one.after_gbps)
-    )
-    return before, after
+def _gbps(one: PathGoodputAnswer | PathGoodputDocument) -> Iterator[str]:
+    return (_shown(value, gbps_text) for value in (one.before_gbps, one.after_gbps))
 
 
 def whatif_table(document: WhatIfDocument, *, wide: bool) -> Table:
@@ -309,7 +306,7 @@ def _ports_table(ports: Sequence[PortForecastAnswer], total: int, horizon: str) 
             NONE if one.then_at is None else clock_text(one.then_at),
             _rate(one.error_bytes_per_s),
             f"{_rate(one.low_bytes_per_s)} to {_rate(one.high_bytes_per_s)}",
-            NONE if one.utilisation is None else percent_text(one.utilisation),
+            _shown(one.utilisation, percent_text),
             one.method or NONE,
         )
     return table
