@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lossless.fabric import Fabric
+from lossless.fabric import Fabric, Template
 from lossless.report import Notes
-from lossless.templates import Template
 from nics.parameters import PARAMETERS
 from switches.lossless import LosslessPort
 from twin.watermark import Watermark

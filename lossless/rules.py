@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from lossless.drift import drift
-from lossless.fabric import End, Fabric
+from lossless.fabric import End, Fabric, Template
 from lossless.headroom import headroom
 from lossless.report import Notes, Report
-from lossless.templates import Template
 from nics.base import NicReading
 from nics.parameters import value_text
 from switches.lossless import LosslessPort, LosslessPriority

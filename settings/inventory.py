@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from lossless.templates import Template
+from lossless.fabric import Template
 from nics.host import Host
 from settings.errors import SettingsError
 from settings.hosts import HostKeys, OneHostKeys, hosts_of, hosts_said, senders_of

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from lossless.templates import Template
+from lossless.fabric import Template
 from nics.parameters import check_values
 from settings.errors import SettingsError
 from settings.inventory_keys import Part, layer_named

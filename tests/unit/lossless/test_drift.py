@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lossless.fabric import Template
 from lossless.rules import check
-from lossless.templates import Template
 from tests.unit.lossless.fabrics import MARK, NIC, PORT, fabric, the_fault, with_priority
 from tests.unit.nics.sysfs import DEFAULTS
 from twin.watermark import Watermark

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lossless.templates import Template
+from lossless.fabric import Template
 from settings.errors import SettingsError
 from settings.inventory import Inventory
 from twin.watermark import Watermark
