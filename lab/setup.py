@@ -17,7 +17,7 @@ from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
 from twin.senders.classes import unlike_most
 from twin.senders.dcqcn import PRESETS
-from twin.traffic.base import Hosts, Traffic
+from twin.traffic.base import Traffic
 from twin.traffic.notation import read_traffic
 from twin.units import SECONDS, quantity
 
@@ -156,7 +156,7 @@ def lab_parts(options: LabOptions) -> LabParts:
     else:
         duration_s = DEFAULT_DURATION_S if options.duration_s is None else options.duration_s
         phases = read_traffic(options.traffic or DEFAULT_TRAFFIC, where="--traffic")
-        traffic = phases.traffic(_hosts(plan), duration_s=duration_s, seed=options.seed)
+        traffic = phases.traffic(plan.traffic_hosts, duration_s=duration_s, seed=options.seed)
     return LabParts(plan, addresses, Feed(traffic), duration_s)
 
 
@@ -173,17 +173,6 @@ def _fabric(options: LabOptions) -> tuple[Topology, FabricFacts]:
     if options.pfc is not None:
         facts = replace(facts, pfc=options.pfc)
     return topology, facts
-
-
-def _hosts(plan: FabricPlan) -> Hosts:
-    """All hosts, at the rate of the slowest NIC, so that load means the same for each."""
-    rates = [port.rate_bytes_per_s for port in plan.ports if port.port is None]
-    return Hosts(
-        count=len(plan.hosts),
-        nic_bytes_per_s=min(rates),
-        mtu_payload_bytes=plan.mtu_payload_bytes,
-        wire_overhead_bytes=plan.wire_overhead_bytes,
-    )
 
 
 def _of_scenario(path: Path, plan: FabricPlan) -> tuple[Traffic, float]:

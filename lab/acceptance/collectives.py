@@ -12,7 +12,7 @@ from lab.acceptance.links import even_loads
 from telemetry.topology import Topology
 from twin.errors import ParameterError
 from twin.packet.plan import FabricPlan
-from twin.traffic.base import Hosts, Traffic
+from twin.traffic.base import Traffic
 from twin.traffic.notation import read_traffic
 from twin.traffic.patterns import AllToAll, Incast, RingAllReduce
 from twin.units import duration_text
@@ -50,12 +50,7 @@ def collectives(plan: FabricPlan, *, duration_s: float, seed: int) -> tuple[Coll
     all-to-all across the fabric. Raises ``ParameterError`` for one host, and where no message begins in that
     time.
     """
-    hosts = Hosts(
-        count=len(plan.hosts),
-        nic_bytes_per_s=line_rate(plan),
-        mtu_payload_bytes=plan.mtu_payload_bytes,
-        wire_overhead_bytes=plan.wire_overhead_bytes,
-    )
+    hosts = replace(plan.traffic_hosts, nic_bytes_per_s=line_rate(plan))
     ranks = hosts.count // math.ceil(hosts.count / MOST_RANKS)
 
     def iterations(sent: int, each_bytes: float) -> int:
