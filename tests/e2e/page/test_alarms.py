@@ -98,7 +98,7 @@ def seen(browser: Browser, screen: Screen) -> Iterator[Seen]:
     assert complaints == []
 
 
-def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> None:
+def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen) -> None:
     page = seen.page
     card, note = page.locator("#alarms"), page.locator("#alarms-note")
     # The page listens before anything is wrong.
@@ -124,7 +124,6 @@ def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> 
     )
     expect(page.locator("#facts")).to_contain_text("at once to")
     expect(page.locator("#flows")).to_contain_text("to each elephant by number")
-    page.screenshot(path=tmp_path / "alarm.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
     seen.port_was_paused(0)
@@ -135,7 +134,7 @@ def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> 
     expect(page.locator("#alarms-ended")).not_to_contain_text("Find who")
 
 
-def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: Seen, tmp_path: Path) -> None:
+def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: Seen) -> None:
     page = seen.page
     seen.port_was_paused(0, ports=MOST_PORTS)
     seen.port_was_paused(0.5, ports=MOST_PORTS)
@@ -161,7 +160,6 @@ def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: 
     expect(page.locator("#alarms-note")).to_have_text("1 critical, 1 acknowledged, 1 silenced")
     page.get_by_text("1 silence", exact=True).click()
     expect(page.locator("#silences")).to_contain_text(f"pfc storm on {seen.leaf}")
-    page.screenshot(path=tmp_path / "known.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
     page.locator("#silences").get_by_role("button", name="End silence").click()
@@ -174,7 +172,7 @@ def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: 
     expect(rows).not_to_have_class("known")
 
 
-def test_what_began_at_once_is_one_row_with_its_switches_in_it(seen: Seen, tmp_path: Path) -> None:
+def test_what_began_at_once_is_one_row_with_its_switches_in_it(seen: Seen) -> None:
     page, (first, second, third) = seen.page, seen.leaves
     seen.port_was_paused(0, switches=3)
     seen.port_was_paused(0.5, switches=3)
@@ -203,5 +201,4 @@ def test_what_began_at_once_is_one_row_with_its_switches_in_it(seen: Seen, tmp_p
     expect(each.first).to_contain_text("spine is moved")
     expect(rows.first).to_have_class("known")
     expect(asking).to_have_count(0)
-    page.screenshot(path=tmp_path / "together.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -80,7 +80,7 @@ def _fewer(route: Route) -> None:
     route.continue_(url=f"{before}limit={1 + (int(wanted) - 12) // 50}")
 
 
-def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str], tmp_path: Path) -> None:
+def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str]) -> None:
     page.goto(f"{served.url}/#/history")
     residuals = page.locator("#residuals")
     expect(residuals.locator("canvas")).to_be_visible(timeout=PATIENCE_MS)
@@ -104,7 +104,6 @@ def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str
     for width in (320, 400, 1500):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=tmp_path / f"history-{width}.png", full_page=True)
 
 
 def gain_told(
@@ -123,9 +122,7 @@ def gain_told(
     }
 
 
-def test_gains_predicted_and_measured_are_drawn(
-    page: Page, served: Served, ids: list[str], tmp_path: Path
-) -> None:
+def test_gains_predicted_and_measured_are_drawn(page: Page, served: Served, ids: list[str]) -> None:
     gains = [
         gain_told(ids[0], 1, "balanced", 0.02, None),
         gain_told(ids[1], 2, "balanced", 0.08, 0.05),
@@ -154,7 +151,6 @@ def test_gains_predicted_and_measured_are_drawn(
     expect(chart.locator(".tip")).to_contain_text("predicted 6.0 ± 1.2 %, measured −3.0 ± 1.6 %")
     panel.get_by_role("combobox", name="Policy").select_option("latency")
     expect(rows).to_have_count(1)  # never in one chart with another policy's
-    page.screenshot(path=tmp_path / "gains.png", full_page=True)
 
 
 def test_a_service_that_tells_no_gains_is_no_error(browser: Browser, served: Served, ids: list[str]) -> None:

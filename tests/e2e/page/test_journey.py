@@ -1,5 +1,5 @@
 """An operator's first hour in a real browser, over a lab: a recommendation appears, is understood, doubted,
-approved, watched to its end and taken back. Pictures of each view, wide and narrow, light and dark, stay in
+approved, watched to its end and taken back. Pictures of each view, wide and light, narrow and dark, stay in
 tests/out/screenshots.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, decide, expect_phase, go
+from tests.e2e.page.browsing import PATIENCE_MS, Scheme, decide, expect_phase, go
 from tests.e2e.page.over_lab import SOAKING, WINDOW_S, OverLab, over_lab
 from tests.e2e.process import REPOSITORY
 from tests.e2e.test_lab import DEFAULT
@@ -47,14 +47,16 @@ def here(at_work: OverLab, page: Page) -> OverLab:
 
 
 def picture(page: Page, name: str) -> None:
-    """The whole view as it is now, at both widths and in both colour schemes."""
+    """The whole view as it is now, wide in light and narrow in dark colours."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    for width in (WIDE, NARROW):
+    looks: tuple[tuple[str, ViewportSize, Scheme], ...] = (
+        ("wide", WIDE, "light"),
+        ("narrow", NARROW, "dark"),
+    )
+    for kind, width, scheme in looks:
         page.set_viewport_size(width)
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            kind = "wide" if width is WIDE else "narrow"
-            page.screenshot(path=SCREENSHOTS / f"{name}-{kind}-{scheme}.png", full_page=True)
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=SCREENSHOTS / f"{name}-{kind}-{scheme}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width["width"], name
     page.set_viewport_size(WIDE)
     page.emulate_media(color_scheme="light")

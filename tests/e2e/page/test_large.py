@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -107,7 +106,7 @@ def large() -> Iterator[Served]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (400, "dark")])
 def test_a_fabric_of_1536_ports_is_drawn_with_few_elements(
-    browser: Browser, large: Served, width: int, scheme: Scheme, tmp_path: Path
+    browser: Browser, large: Served, width: int, scheme: Scheme
 ) -> None:
     page = new_page(browser, width, scheme=scheme)
     complaints = complaints_of(page)
@@ -127,7 +126,6 @@ def test_a_fabric_of_1536_ports_is_drawn_with_few_elements(
     expect(fabric.locator(".tip")).to_contain_text("5 MB")
     expect(fabric.locator(".chosen")).to_have_count(1)
     expect(page.locator("#deepest")).to_contain_text("48 of 1")
-    page.screenshot(path=tmp_path / "large.png", full_page=True)
     page.close()
     assert complaints == []
 
@@ -242,7 +240,7 @@ def test_500_switches_lead_from_pods_to_ports(
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_a_rollout_to_500_switches_whose_queues_differ_is_followed_in_small_answers(
-    browser: Browser, pods: Served, width: int, scheme: Scheme, tmp_path: Path
+    browser: Browser, pods: Served, width: int, scheme: Scheme
 ) -> None:
     page = new_page(browser, width, scheme=scheme)
     complaints, asked = complaints_of(page), asked_by(page, pods)
@@ -268,7 +266,6 @@ def test_a_rollout_to_500_switches_whose_queues_differ_is_followed_in_small_answ
     expect(changes.locator("pre")).to_contain_text("+Ethernet0 Kmin 200000 B")
     expect(changes.locator(".diff")).to_contain_text("Queues of pod3-rack7 ran different watermarks")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.screenshot(path=tmp_path / "act.png", full_page=True)
     page.close()
     told_of = {path.partition("?")[0] for path in asked}
     assert {"/v1/switches", "/v1/rollouts", f"/v1/rollouts/{ROLLOUT}"} <= told_of

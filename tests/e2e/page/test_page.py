@@ -37,7 +37,6 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
     expect(page.get_by_text("Nothing measured yet")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#curl")).to_contain_text(f"{served.url}/v1/telemetry/int")
     expect(page.get_by_role("button", name="Tune now")).to_be_disabled()
-    page.screenshot(path=tmp_path / "empty.png", full_page=True)
 
     post_reports(served, example)
     expect(page.get_by_role("heading", name="Flows by class")).to_be_visible(timeout=PATIENCE_MS)
@@ -63,7 +62,6 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
     candidates = page.locator("#candidates")
     candidates.get_by_text("As a table").click()
     expect(candidates.locator("tbody tr").nth(10)).to_be_attached()
-    page.screenshot(path=tmp_path / "why.png", full_page=True)
 
     go(page, "Act")
     if page.get_by_role("button", name="Approve").is_visible():
@@ -72,13 +70,12 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
         expect(page.locator("#pushed")).to_contain_text("Dry run")
     go(page, "History")
     expect(page.locator("#history tbody tr")).to_have_count(1)
-    page.screenshot(path=tmp_path / "history.png", full_page=True)
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_no_width_makes_the_page_scroll_sideways(
-    browser: Browser, measured: Served, width: int, scheme: Scheme, tmp_path: Path
+    browser: Browser, measured: Served, width: int, scheme: Scheme
 ) -> None:
     page = new_page(browser, width, 800, scheme)
     complaints = complaints_of(page)
@@ -88,7 +85,6 @@ def test_no_width_makes_the_page_scroll_sideways(
     for view in ("Now", "Why", "Act", "History"):
         go(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=tmp_path / f"{view}-{width}.png", full_page=True)
     page.close()
     assert complaints == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -36,7 +35,7 @@ def approve(page: Page) -> None:
     expect(page.get_by_role("heading", name="Rollout", exact=True)).to_be_visible(timeout=PATIENCE_MS)
 
 
-def test_a_rollout_is_watched_to_its_end_and_taken_back(here: OverLab, page: Page, tmp_path: Path) -> None:
+def test_a_rollout_is_watched_to_its_end_and_taken_back(here: OverLab, page: Page) -> None:
     approve(page)
     expect_phase(page, "soak")
     expect(page.locator("#rollout-steps [aria-current=step]")).to_contain_text("soak: under way")
@@ -48,7 +47,6 @@ def test_a_rollout_is_watched_to_its_end_and_taken_back(here: OverLab, page: Pag
     expect(table.get_by_role("row", name="leaf2")).to_contain_text("staged")
     assert here.runs("leaf2") == DEFAULT
     names = [text.split()[0] for text in table.locator("tbody th").all_inner_texts()]
-    page.screenshot(path=tmp_path / "soak.png", full_page=True)
 
     here.advance(2 * WINDOW_S)
     expect_phase(page, "done")
@@ -81,7 +79,6 @@ def test_a_rollout_is_watched_to_its_end_and_taken_back(here: OverLab, page: Pag
     assert all(here.runs(name) == DEFAULT for name in names)
     page.set_viewport_size({"width": 375, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    page.screenshot(path=tmp_path / "rolled-back.png", full_page=True)
     go(page, "History")
     expect(page.locator("#history tbody")).to_contain_text("rolled back, approved by local")
 

@@ -60,7 +60,6 @@ def test_nothing_is_offered_that_would_be_refused(browser: Browser, example: Pat
     expect(page.locator("#as-of")).to_contain_text("as of ")
     expect(page.locator("main.old")).to_have_count(1)
     expect_buttons(page)
-    page.screenshot(path=tmp_path / "away.png", full_page=True)
 
     # It comes back without telemetry, and so late that what waited is over.
     with serving("--port", port, **settings, ECNTWIN_TUNING__STALE_AFTER_S="0.001"):
@@ -68,7 +67,6 @@ def test_nothing_is_offered_that_would_be_refused(browser: Browser, example: Pat
         expect(page.locator("#decision")).to_have_text("expired")
         expect(page.locator("#as-of")).to_have_count(0)
         expect_buttons(page, freeze=True)
-        page.screenshot(path=tmp_path / "expired.png", full_page=True)
     page.close()
 
 

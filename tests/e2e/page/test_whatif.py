@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +46,7 @@ def test_where_nothing_is_measured_nothing_is_asked(page: Page, empty: Served) -
     assert asked.bodies == []
 
 
-def test_a_slider_is_moved_and_the_twin_answers(page: Page, measured: Served, tmp_path: Path) -> None:
+def test_a_slider_is_moved_and_the_twin_answers(page: Page, measured: Served) -> None:
     asked = Asked(page)
     page.goto(measured.url)
     go(page, "What if")
@@ -76,7 +75,6 @@ def test_a_slider_is_moved_and_the_twin_answers(page: Page, measured: Served, tm
     expect_answered(page)
     assert len(asked.bodies) - before < 10  # one call a rest, not one a step
     assert asked.most == 1
-    page.screenshot(path=tmp_path / "whatif.png", full_page=True)
 
     page.get_by_role("button", name="What runs").click()
     expect(page.locator("#beside")).to_contain_text("This is what runs")
@@ -105,7 +103,7 @@ def test_kmin_stays_below_kmax_and_what_cannot_be_is_not_asked(page: Page, measu
     assert len(asked.bodies) == before
 
 
-def test_queues_over_time_are_predicted_on_request(page: Page, measured: Served, tmp_path: Path) -> None:
+def test_queues_over_time_are_predicted_on_request(page: Page, measured: Served) -> None:
     page.goto(f"{measured.url}/#/whatif")
     expect(page.get_by_role("slider", name="Kmin")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#trajectories")).to_have_count(0)
@@ -123,4 +121,3 @@ def test_queues_over_time_are_predicted_on_request(page: Page, measured: Served,
     for width in (320, 400):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=tmp_path / f"whatif-{width}.png", full_page=True)

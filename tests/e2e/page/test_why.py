@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +29,7 @@ def why(page: Page, tuned: Tuned) -> Page:
     return page
 
 
-def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
-    why: Page, found: dict[str, Any], tmp_path: Path
-) -> None:
+def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(why: Page, found: dict[str, Any]) -> None:
     scatter = why.locator("#scatter")
     labels = scatter.locator(".labels text")
     expect(labels).to_have_text(["recommended", "runs now"] if found["changes"] else ["runs now, and stays"])
@@ -54,7 +51,6 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
     panel.get_by_text("As a table").click()
     show_all(panel)
     expect(panel.locator("tbody tr")).to_have_count(found["candidate_count"])
-    why.screenshot(path=tmp_path / "why.png", full_page=True)
 
 
 def test_the_axes_are_a_choice(why: Page) -> None:
@@ -284,12 +280,11 @@ def test_queues_marks_and_origin_are_there(why: Page, found: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("width", [320, 400, 1500])
-def test_it_fits_any_width(why: Page, width: int, tmp_path: Path) -> None:
+def test_it_fits_any_width(why: Page, width: int) -> None:
     why.set_viewport_size({"width": width, "height": 900})
     expect(why.locator("#scatter .plot svg")).to_be_visible()
     why.wait_for_function(f"document.querySelector('#scatter .plot svg').clientWidth <= {width}")
     assert why.evaluate("document.documentElement.scrollWidth") <= width
-    why.screenshot(path=tmp_path / f"why-{width}.png", full_page=True)
 
 
 def test_an_id_of_no_round_leads_to_those_that_are_there(browser: Browser, tuned: Tuned) -> None:
