@@ -20,7 +20,6 @@ from api.deps import (
     json_list,
     made_in,
 )
-from service.auth.audit import before_and_after
 from service.documents.advice import AdviceDocument, AdviserDocument
 from service.documents.recommendation import (
     ApproveInput,
@@ -180,7 +179,7 @@ async def approve(
         named = service.validity.resolve(recommendation_id, expected)
         entry = await service.approvals.approve(named, caller.name, expected, beside=said.beside)
         document = service.validity.document(entry, candidates=False)
-        change.before, change.after = before_and_after(entry)
+        change.before, change.after = entry.before_and_after()
     return document
 
 

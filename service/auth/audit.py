@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from sqlalchemy import Connection
 
 from service.auth.rate_limit import RateLimits
 from service.events import Clocks, retrieve
-from service.tuning.entry import Entry
 from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
@@ -156,20 +155,3 @@ def _json(document: Any) -> str | None:
 def _refusal(error: Exception) -> str:
     status = status_of(error)
     return f"{'refused' if status < 500 else 'failed'} ({status}): {error}"
-
-
-def before_and_after(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
-    """For an approval: the incumbent before, and what is staged on which switches by which rollout."""
-    after = {
-        "status": entry.status,
-        "rollout": entry.rollout,
-        "watermark": None if entry.staged is None else asdict(entry.staged),
-        "switches": list(entry.switches),
-    }
-    if "nic" in entry.sets and entry.together is not None:
-        after["nics"] = dict(entry.together.connectx)
-        if own := entry.together.connectx_by_class:
-            after["nics_by_class"] = {name: dict(values) for name, values in own.items()}
-    if "roles" in entry.sets and entry.together is not None:
-        after["by_role"] = {role: asdict(mark) for role, mark in entry.together.by_role.items()}
-    return {"watermark": asdict(entry.incumbent)}, after

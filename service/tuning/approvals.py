@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from rollout.plan import RolloutPlan
 from rollout.state import Phase, RolloutState
 from service.alarms.service import Alarms
-from service.auth.audit import Audit, before_and_after
+from service.auth.audit import Audit
 from service.documents.base import list_text
 from service.events import Broadcaster
 from service.fleet import Fleet
@@ -180,7 +180,7 @@ class Approvals:
         try:
             async with self.audit.change(POLICY_CALLER, "approve", entry.id) as change:
                 approved = await self.approve(entry.id, POLICY)
-                change.before, change.after = before_and_after(approved)
+                change.before, change.after = approved.before_and_after()
         except (RequestError, SwitchError) as error:
             _log.info("recommendation %s is not approved by policy: %s", entry.id, error)
         except Exception:

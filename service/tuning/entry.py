@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
 
 from rollout.state import Phase, Progress, RolloutState
 from service.documents.round import RoundDocument, round_document
@@ -218,6 +218,24 @@ class Entry:
         beside = (name for name, part in (("nic", plan.nics), ("roles", plan.by_role)) if part)
         sets = ("watermark", *beside)
         return replace(self, status=status, rollout=plan.id, pushed=pushed, sets=sets)
+
+    def before_and_after(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the audit log says of an approval: the incumbent before, and what is staged on which switches
+        by which rollout.
+        """
+        after = {
+            "status": self.status,
+            "rollout": self.rollout,
+            "watermark": None if self.staged is None else asdict(self.staged),
+            "switches": list(self.switches),
+        }
+        if "nic" in self.sets and self.together is not None:
+            after["nics"] = dict(self.together.connectx)
+            if own := self.together.connectx_by_class:
+                after["nics_by_class"] = {name: dict(values) for name, values in own.items()}
+        if "roles" in self.sets and self.together is not None:
+            after["by_role"] = {role: asdict(mark) for role, mark in self.together.by_role.items()}
+        return {"watermark": asdict(self.incumbent)}, after
 
 
 def to_decide(answer: Recommendation, *, hosts: bool) -> bool:
