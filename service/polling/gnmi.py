@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from service.polling.poller import CounterReader, NoCountersError, PolledSource, PollSchedule
@@ -160,12 +160,20 @@ def openconfig_source(device: Device, schedule: PollSchedule, *, first_after_s: 
 
 
 class OpenConfigGnmiCounters:
-    """The counters of the device's ports and queues."""
+    """The counters of the device's ports and queues. ``clock_ns`` dates values without a timestamp."""
 
-    def __init__(self, device: Device, session: GnmiSession, options: OpenConfigOptions) -> None:
+    def __init__(
+        self,
+        device: Device,
+        session: GnmiSession,
+        options: OpenConfigOptions,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._device = device
         self._session = session
         self._origin = options.origin
+        self._clock_ns = clock_ns
         self._names = queue_numbers(device, options.queue_names)
         self._decoder = OpenConfigCounters(device.name, self._names, device.wants)
 
@@ -190,7 +198,7 @@ class OpenConfigGnmiCounters:
 
     def add(self, value: PathValue) -> None:
         steps = [(elem.name, elem.keys) for elem in value.path.elems]
-        self._decoder.add(steps, value.value, value.ts_ns or time.time_ns())
+        self._decoder.add(steps, value.value, value.ts_ns or self._clock_ns())
 
     def collected(self) -> Polled:
         return self._decoder.samples()

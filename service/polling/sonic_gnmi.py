@@ -8,7 +8,7 @@ queue of every port (sonic-gnmi 5ec1c20, 2026-08, ``virtual_db.go``).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from service.polling.gnmi import StreamedSource
@@ -49,12 +49,20 @@ def sonic_gnmi_source(device: Device, schedule: PollSchedule, *, first_after_s: 
 
 
 class SonicGnmiCounters:
-    """The counters of the device's ports and queues."""
+    """The counters of the device's ports and queues. ``clock_ns`` dates values without a timestamp."""
 
-    def __init__(self, device: Device, session: GnmiSession, options: SonicGnmiOptions) -> None:
+    def __init__(
+        self,
+        device: Device,
+        session: GnmiSession,
+        options: SonicGnmiOptions,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._device = device
         self._session = session
         self._namespace = options.namespace
+        self._clock_ns = clock_ns
         self._names = SonicNames()
         self._counted = Counted()
         self._rows: dict[str, Mapping[str, Any]] = {}
@@ -90,7 +98,7 @@ class SonicGnmiCounters:
 
     def collected(self) -> Polled:
         rows, self._rows = self._rows, {}
-        ts_ns, self._read_ns = min(self._read_ns or time.time_ns(), MOST), 0
+        ts_ns, self._read_ns = min(self._read_ns or self._clock_ns(), MOST), 0
         names, fields = self._names, port_fields(self._device.queues)
         found = SonicRows(
             ts_ns,
