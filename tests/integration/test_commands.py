@@ -335,7 +335,7 @@ def test_nics_are_tuned_beside_the_watermark_on_demand(command: Command, example
 
 def test_paths_of_elephants_that_collide_are_advised_on_demand(command: Command, tmp_path: Path) -> None:
     reports, topology = tmp_path / "reports.ndjson", tmp_path / "topology.json"
-    reports.write_bytes(recorded(over(ON_TWO_OF_FOUR, duration_s=0.02)))
+    reports.write_bytes(recorded(over(ON_TWO_OF_FOUR)))
     topology.write_text(json.dumps(FABRIC.to_json()))
     tune = ("tune", "--reports", reports, "--topology", topology, "--dcqcn", "vendor")
     tune = (*tune, "--candidates", 2, "--workers", 0, "--incumbent", "400KB,1.6MB,20%")
@@ -347,7 +347,7 @@ def test_paths_of_elephants_that_collide_are_advised_on_demand(command: Command,
     assert fix["moved"]["second"]["engine"] == "packet"
     code, out, err = command(*tune, "--what", "watermark,path")
     assert code == 0
-    assert "moving 4 of them would give elephants 1.9 ±" in " ".join(out.split())
+    assert "moving 4 of them would give elephants 2.0 ±" in " ".join(out.split())
     assert re.search(r"h0 → h8, UDP 1024 → 4791 +Ethernet8 +Ethernet1[01]", out)
     assert "Advice: ecntwin sets no paths." in out
     assert "ecntwin: paths: 0 of" in err

@@ -456,7 +456,8 @@ def test_paths_groups_and_classes(report: Make, batch: Batch) -> None:
         FlowClass.POTENTIAL_ELEPHANT,
         FlowClass.MOUSE,
     ]
-    assert state.flow_groups == 2  # two flows to 10.0.0.2, one to 10.0.0.4
+    assert state.flow_groups == 2
+    assert sorted(state.flows.dst_host) == ["10.0.0.2", "10.0.0.2", "10.0.0.4"]
     assert [state.paths[path][0].port for path in state.flows.path] == ["Ethernet2", "Ethernet2", "Ethernet4"]
     assert state.packet_bytes == 1000
 
