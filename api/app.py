@@ -275,7 +275,7 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-_FIRST = [Depends(refuse_uninvited), Depends(refuse_unknown_parameters)]
+_CHECKED_FIRST = [Depends(refuse_uninvited), Depends(refuse_unknown_parameters)]
 
 
 class Application(FastAPI):
@@ -301,7 +301,7 @@ class Application(FastAPI):
             openapi_tags=[{"name": name, "description": text} for name, text in tags.items()],
             generate_unique_id_function=_operation_id,
             redirect_slashes=False,  # redirects would go to the Host that the client sends
-            dependencies=_FIRST,
+            dependencies=_CHECKED_FIRST,
         )
         self._hsts_s = settings.server.hsts_s
         self.state.settings = settings
@@ -378,7 +378,7 @@ def create_app(
 @cache
 def _routes() -> Sequence[BaseRoute]:
     """The routes of a service. Made once: FastAPI resolves their parameters at their first call."""
-    router = APIRouter(dependencies=_FIRST, generate_unique_id_function=_operation_id)
+    router = APIRouter(dependencies=_CHECKED_FIRST, generate_unique_id_function=_operation_id)
     for routes in (
         telemetry,
         network,

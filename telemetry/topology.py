@@ -193,7 +193,7 @@ class Topology:
 
     @cached_property
     def _graph(self) -> csr_array:
-        # Imported here: half of a worker process's start, and a worker looks for no path.
+        # Imported here: a quarter of a worker process's start, and a worker looks for no path.
         from scipy.sparse import csr_array
 
         size = len(self._node_index)
