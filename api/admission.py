@@ -1,22 +1,19 @@
-"""Request bodies: authentication before they are read, size limits, a minimum rate, media type and encoding;
-and security headers of answers.
-"""
+"""Callers are identified, and allowed, before their bodies are read; media type and encoding of a body."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Query
 from pydantic import Field
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.bodies import Patience, below, declared_bytes, too_large
 from service.auth.access import Access
 from service.ingest.formats import check_encoding
 from service.ingest.intake import Intake
@@ -34,98 +31,11 @@ CONTAINER_BYTES = 20
 
 _KEY = "ecntwin_caller"
 
-LEAST_BYTES_PER_S = 16_384
-"""Minimum rate of a sender in bytes/s: without one, a byte now and then would hold a connection for ever."""
-
 Ports = Annotated[
     tuple[Annotated[int, Field(ge=0, le=65_535)], ...],
     Query(description="Of a capture, only datagrams to this UDP port; may be given several times."),
 ]
 """UDP ports given in the query of a call."""
-
-
-class BodyLimit:
-    """ASGI middleware: a body over ``limit_bytes`` is a 413, declared or not."""
-
-    def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
-        self._app = app
-        self._limit_bytes = limit_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        claimed = _declared_bytes(Headers(scope=scope))
-        count = 0
-
-        async def counted() -> Message:
-            nonlocal count
-            if claimed > self._limit_bytes:
-                raise too_large(f"{claimed} bytes", self._limit_bytes)
-            message = await receive()
-            count += len(message.get("body", b""))
-            if count > self._limit_bytes:
-                raise too_large(f"more than {self._limit_bytes} bytes", self._limit_bytes)
-            return message
-
-        await self._app(scope, counted, send)
-
-
-class Patience:
-    """Read timeout (``stalled_s``) and minimum rate (``LEAST_BYTES_PER_S``) for one request body."""
-
-    def __init__(self, receive: Receive, *, stalled_s: float) -> None:
-        self._receive = receive
-        self._stalled_s = stalled_s
-        self._begun_s = asyncio.get_running_loop().time()
-        self._received_bytes = 0
-        self._whole = False
-
-    async def next(self) -> Message:
-        """The next message; waits without limit once the body is complete.
-
-        Raises an ``HTTPException`` with a ``StalledError`` for a sender that is too slow.
-        """
-        if self._whole:
-            return await self._receive()
-        now_s = asyncio.get_running_loop().time()
-        due_s = min(now_s, self._begun_s + self._received_bytes / LEAST_BYTES_PER_S) + self._stalled_s
-        message: Message | None = None
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(due_s):
-                message = await self._receive()
-        if message is None:
-            raise below(
-                StalledError(
-                    "request body",
-                    f"{self._received_bytes} bytes and then almost nothing for {self._stalled_s:g} s",
-                    "a body is sent whole and without a break",
-                    "send it again",
-                )
-            )
-        self._received_bytes += len(message.get("body", b""))
-        self._whole = not message.get("more_body", False)
-        return message
-
-
-def _declared_bytes(headers: Headers) -> int:
-    declared = headers.get("content-length", "0")
-    return int(declared) if declared.isdecimal() else 0
-
-
-def too_large(received: str, limit_bytes: int) -> HTTPException:
-    return below(
-        TooLargeError(
-            "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"
-        )
-    )
-
-
-def below(error: ApiError) -> HTTPException:
-    """``error`` as an ``HTTPException``, the only kind FastAPI passes on while it reads a body."""
-    carried = HTTPException(getattr(error, "status", 400))
-    carried.__cause__ = error
-    return carried
 
 
 def received(intake: Intake, request: Request) -> AbstractAsyncContextManager[bytes]:
@@ -204,7 +114,7 @@ class _Body:
     containers: int = 0
 
     async def next(self) -> Message:
-        claimed = _declared_bytes(self.request.headers)
+        claimed = declared_bytes(self.request.headers)
         if isinstance(self.found, ApiError):
             message = await self.receive() if claimed == 0 else None
             if message is not None and not message.get("body"):
@@ -257,53 +167,3 @@ def caller_of(request: Request) -> Caller:
 def _address(scope: Scope) -> str:
     client = scope.get("client")
     return "" if client is None else str(client[0])
-
-
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'self'",  # no inline scripts or styles either
-        "img-src 'self' data:",  # pictures in style sheets
-        "object-src 'none'",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
-)
-ALWAYS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-
-
-class SecurityHeaders:
-    """Adds the headers to every answer, errors included. ``hsts_s``: over TLS only; 0 sends none."""
-
-    def __init__(self, app: ASGIApp, *, hsts_s: int) -> None:
-        self._app = app
-        self._hsts_s = hsts_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._add(MutableHeaders(scope=message), scope)
-            await send(message)
-
-        await self._app(scope, receive, with_headers)
-
-    def _add(self, headers: MutableHeaders, scope: Scope) -> None:
-        for name, value in ALWAYS.items():
-            headers[name] = value
-        if scope["scheme"] == "https" and self._hsts_s:
-            headers["Strict-Transport-Security"] = f"max-age={self._hsts_s}"
-        if scope["path"].startswith("/v1/") or scope["path"] == "/metrics":
-            headers["Cache-Control"] = "no-store"
-        else:
-            headers.setdefault("Cache-Control", "no-cache")

@@ -21,8 +21,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from api import problems
-from api.admission import Admission, SecurityHeaders
-from api.answers import REQUEST_ID, TAGGED, EntityTags, RequestIds, RequestTimes
+from api.admission import Admission
+from api.answers import REQUEST_ID, TAGGED, EntityTags, RequestIds, RequestTimes, SecurityHeaders
 from api.deps import refuse_uninvited
 from api.problems import MEDIA_TYPE, refuse_unknown_parameters
 from api.routes import (

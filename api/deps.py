@@ -6,7 +6,6 @@ Large answers are built and serialised in a thread, so that the event loop stays
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,16 +16,12 @@ from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from api.admission import caller_of
+from api.origins import SAFE_METHODS, refuse_cross_site, refuse_foreign_names, refuse_foreign_origins
 from service.auth.audit import Audit
 from service.service import Service
 from settings.errors import ForbiddenError, SettingsError, UnprocessableError
 from settings.security import Caller, Scope, SecuritySettings
 from settings.validation import is_loopback
-
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# RFC 9110: host and optional port, no user name; loopback names need no other characters.
-_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f.]*:[0-9a-f:.]*\])(?::[0-9]{1,5})?")
-_WITHOUT_TOKENS = "call it as 127.0.0.1 or localhost, or configure a token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,7 @@ class Requires:
             audit: Audit | None = request.app.state.access.audit
             if (
                 audit is not None
-                and request.method not in _SAFE_METHODS
+                and request.method not in SAFE_METHODS
                 and self.scope in ("operate", "admin")
             ):
                 audit.refused(caller, f"{request.method} call", request.url.path, error)
@@ -66,52 +61,6 @@ async def refuse_uninvited(request: Request) -> None:
     for needed in [] if dependant is None else dependant.dependencies:
         if isinstance(needed.call, Requires):
             await needed.call(request)
-
-
-def refuse_cross_site(request: Request) -> None:
-    """Stops a page of another site from acting through an operator's browser (CSRF)."""
-    site = request.headers.get("sec-fetch-site", "none")
-    if request.method not in _SAFE_METHODS and site not in ("same-origin", "none"):
-        raise _cross_site(request, f"another site ({site})")
-
-
-def refuse_foreign_origins(request: Request) -> None:
-    """The same check for browsers that send no Sec-Fetch-Site, as some do over http.
-
-    Only for calls without a token: a browser never adds one by itself, and a proxy may rewrite the Host
-    compared here.
-    """
-    origin = request.headers.get("origin")
-    if request.method in _SAFE_METHODS or origin is None or "sec-fetch-site" in request.headers:
-        return
-    if origin.partition("://")[2] != request.headers.get("host"):
-        raise _cross_site(request, repr(origin[:80]))
-
-
-def _cross_site(request: Request, source: str) -> ForbiddenError:
-    return ForbiddenError(
-        f"{request.method} {request.url.path}",
-        f"a request from {source}",
-        "pages of other sites may not act here",
-        "call it from this service's own page, or from a program",
-    )
-
-
-def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> None:
-    """Stops DNS rebinding: the Host must be a loopback name.
-
-    Requests without a Host are refused too; probes that omit it (HAProxy's ``httpchk``) use /healthz and
-    /readyz, which have no dependency on a caller.
-    """
-    given = request.headers.getlist("host")
-    found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
-    if found is None or not is_loopback(found[1]):
-        raise ForbiddenError(
-            "Host header",
-            " and ".join(repr(one[:80]) for one in given[:2]) or "nothing",
-            "a service that only this machine may call accepts loopback host names only",
-            remedy,
-        )
 
 
 def check_host(host: str, security: SecuritySettings, *, stored: bool = False) -> None:

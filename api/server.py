@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from api.admission import ALWAYS
+from api.answers import ALWAYS
 from api.certificates import ServerTls
 from api.problems import MEDIA_TYPE, problem
 from settings.errors import (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fastapi import Depends, FastAPI, Request
 
 from api import problems
-from api.admission import BodyLimit
 from api.answers import RequestIds
-from api.deps import refuse_cross_site, refuse_foreign_names
+from api.bodies import BodyLimit
+from api.origins import refuse_cross_site, refuse_foreign_names
 from lab.documents import (
     AdvanceInput,
     CountersDocument,

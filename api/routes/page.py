@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from starlette.responses import FileResponse
 
-# ``api.admission`` adds the content security policy: scripts and styles from here only.
+# ``api.answers`` adds the content security policy: scripts and styles from here only.
 router = APIRouter(include_in_schema=False)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import math
+from typing import TYPE_CHECKING
 
 from service.auth.audit import Audit
-from service.auth.oidc import WHERE, OidcTokens
 from service.auth.rate_limit import RateLimit, RateLimits
-from service.auth.tokens import KnownTokens, digest_of
+from service.auth.tokens import WHERE, KnownTokens, digest_of
 from service.events import Clocks
 from service.metrics import AccessMetrics
 from settings.errors import ApiError, BusyError, UnauthorizedError, UnavailableError
 from settings.security import LOCAL, Caller, RateSettings, SecuritySettings
 from settings.validation import is_loopback
+
+if TYPE_CHECKING:
+    from service.auth.oidc import OidcTokens
 
 GUESSABLE_CHARACTERS = 32
 MOST_ADDRESSES = 4_096
@@ -43,9 +46,11 @@ class Access:
         self._max_body_bytes = max_body_bytes
         self.metrics = metrics
         self._clocks = clocks
-        self._signed = (
-            None if security.oidc is None else OidcTokens(security.oidc, clock_s=clocks.monotonic_s)
-        )
+        self._signed: OidcTokens | None = None
+        if security.oidc is not None:
+            from service.auth.oidc import OidcTokens  # imported here: a tenth of what a service starts with
+
+            self._signed = OidcTokens(security.oidc, clock_s=clocks.monotonic_s)
         self._failures = RateLimits(
             security.failures_per_min / 60,
             security.failures_per_min,

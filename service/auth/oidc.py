@@ -16,6 +16,7 @@ import jwt
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
+from service.auth.tokens import WHERE
 from settings.errors import UnauthorizedError, UnavailableError
 from settings.security import Caller, OidcSettings, Scope, private_url
 from settings.tls import trusting
@@ -190,7 +191,6 @@ def _made(key: dict[str, Any], algorithm: str) -> PyJWK:
 
 
 LONGEST_TOKEN = 16_384
-WHERE = "Authorization header"
 
 
 class OidcTokens:

@@ -25,6 +25,8 @@ from store.database import Database, Recorder
 from store.token_rows import TokenRow
 from telemetry.settings import NS_PER_HOUR
 
+WHERE = "Authorization header"  # of what a call's token is refused for
+
 
 def holds_tokens(url: str | None) -> bool:
     """Whether the database at ``url`` (None: in memory) ever held a token; True where it cannot be read, so

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import lambertw, pdtr, pdtrc
 
 STEPS_PER_DECADE = 8
 _MOST_STEPS, _SETTLED = 2_000, 1e-9  # of the optimiser; relative change of what it minimises
@@ -91,6 +89,9 @@ def fit_sizes(
     Where counts do not tell, bytes per logarithmic step grow as a power of the size up to ``bend_bytes``, and
     fall beyond.
     """
+    from scipy.optimize import minimize  # imported here: 0.4 s that a service starts without
+    from scipy.special import pdtr
+
     ends = np.zeros(len(n_samples), np.bool_) if end_seen is None else end_seen
     packet = least_bytes if ends.any() else None
     kinds, how_many = np.unique(2 * n_samples + ends, return_counts=True)
@@ -146,6 +147,8 @@ def one_size(
     samples. Seen counts have a Poisson distribution without its zero: mean m ÷ (1 − e^−m), variance
     mean · (1 + m − mean).
     """
+    from scipy.special import lambertw, pdtrc  # imported here: see fit_sizes
+
     kept, mean, m = n_samples, 1.0, 0.0
     for _ in range(_TRIMS):
         mean = float(kept.mean()) if len(kept) else 1.0

@@ -21,7 +21,6 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from telemetry.network.figures import elephants_count
 from twin.errors import ParameterError, check_not_negative
@@ -281,6 +280,8 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
 @lru_cache(maxsize=64)
 def _students(count: int) -> float:
     """By what the standard error of so many values is widened to hold as much as a normal one."""
+    from scipy.special import ndtri, stdtrit  # imported here: see twin/arrivals/sizes.py
+
     return float(stdtrit(count - 1, 0.975) / ndtri(0.975))
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from twin.prediction import Prediction
 from twin.scenario import Scenario, reverse_ports
@@ -107,6 +105,9 @@ def split_moments(moments: Sequence[Scenario], max_parts: int) -> list[tuple[Sce
 
 def _flow_components(moments: Sequence[Scenario]) -> list[NDArray[np.int32]]:
     """Per moment, of each flow: its component, numbered by first appearance."""
+    from scipy.sparse import coo_array  # imported here: see twin/arrivals/sizes.py
+    from scipy.sparse.csgraph import connected_components
+
     n_ports = len(moments[0].ports)
     back_of = np.array(reverse_ports(moments[0].ports))
     owners, ports, n_flows = [], [], 0

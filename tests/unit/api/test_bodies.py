@@ -9,7 +9,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from api.admission import BodyLimit, Patience
+from api.bodies import BodyLimit, Patience
 from settings.errors import StalledError, TooLargeError
 
 
