@@ -10,6 +10,7 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.engine import ENGINE_NAMES, engine
 from twin.prediction import BLOCKS, Prediction, by_class
 from twin.probe._draws import PROBE_BINS
@@ -51,6 +52,7 @@ def test_a_probe_waits_as_long_as_the_queue_is_deep(name: str) -> None:
     assert prediction.probe == {"all": probe, "1 hop": probe}
 
 
+@long_uncompiled
 @pytest.mark.parametrize("name", ENGINE_NAMES)
 def test_probes_take_the_paths_of_the_flows(name: str) -> None:
     # Three of four flows cross one switch, and meet no queue.
@@ -103,6 +105,7 @@ def test_each_block_is_left_out_once(name: str) -> None:
     assert min(p99) < prediction.probe["all"].p99 <= max(p99)
 
 
+@long_uncompiled
 @pytest.mark.parametrize("name", ["replay", "packet"])
 def test_flows_that_never_end_have_a_rate_of_their_own(name: str) -> None:
     # Two of them share a port of 40 Gbit/s with a flow that ends after a tenth of the time.

@@ -8,5 +8,5 @@ import pytest
 
 long_uncompiled = pytest.mark.skipif(
     bool(os.environ.get("NUMBA_DISABLE_JIT")),
-    reason="ten seconds or more uncompiled, and others run its lines",
+    reason="takes long uncompiled, and others run its lines",
 )

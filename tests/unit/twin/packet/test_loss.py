@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from tests.unit.twin.packet.by_hand import Hand
 from tests.unit.twin.packet.plans import (
     NEVER,
@@ -124,6 +125,7 @@ def test_timeouts_go_on_while_a_host_is_cut_off_and_all_ends_once_it_is_back() -
     check_silence(fabric)
 
 
+@long_uncompiled
 def test_a_nic_that_is_cut_off_keeps_its_flows() -> None:
     fabric = running(star(2), retransmit_timeout_s=1e-3)
     nic = port_between(fabric.plan, "h0", "s")
@@ -172,6 +174,7 @@ def test_the_timeout_suits_the_fabric() -> None:
     assert PacketSettings(retransmit_timeout_s=1e-3).retransmit_s(pfc=True) == 1e-3
 
 
+@long_uncompiled
 def test_a_pause_longer_than_the_timeout_only_repeats_what_arrives_anyway() -> None:
     fabric = running(star(4, buffer_bytes=200_000.0), watermark=NEVER, retransmit_timeout_s=4e-6)
     fabric.offer(Traffic.independent([1, 2, 3], [0] * 3, 150_000.0, 0.0))

@@ -188,7 +188,7 @@ def test_a_decision_sets_the_rate_and_is_remembered() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.kernels if name in ("rl-cc-trees", "rtt-rule", "swift") else ())
+        pytest.param(name, marks=pytest.mark.kernels if name in ("rl-cc-trees", "swift") else ())
         for name in EVERY
     ],
 )  # uncompiled, one of each kind that no other test of these has

@@ -41,6 +41,7 @@ def rates(fabric: Fabric) -> list[float]:
     return flows["rate"][order].tolist()
 
 
+@long_uncompiled
 def test_the_same_parameters_again_change_nothing_at_all() -> None:
     left, told = busy(), busy()
     for k in range(1, 31):

@@ -55,7 +55,8 @@ def same(one: Prediction, other: Prediction) -> bool:
     return repr(one) == repr(other)  # what is not a number equals itself
 
 
-@pytest.mark.parametrize("name", ["replay", pytest.param("packet", marks=long_uncompiled)])
+@long_uncompiled
+@pytest.mark.parametrize("name", ["replay", "packet"])
 def test_a_class_that_cuts_less_and_rises_faster_is_done_sooner(name: str) -> None:
     assert advantage(name, mixed()) == pytest.approx(1.0, abs=0.1)
     assert advantage(name, mixed(storage=BOLD)) > 1.3
@@ -94,6 +95,7 @@ def test_steps_are_those_of_the_fastest_class_and_delays_of_each() -> None:
     assert of_storage == pytest.approx([50, 50], abs=2)
 
 
+@long_uncompiled
 def test_the_fluid_engine_refuses_different_classes_in_a_sentence() -> None:
     with pytest.raises(ScenarioError) as caught:
         predicted("fluid", mixed(storage=BOLD))

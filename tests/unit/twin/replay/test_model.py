@@ -112,6 +112,7 @@ def test_a_busy_nic_does_not_idle_before_a_flow_that_starts_within_a_step() -> N
     assert one(scenario, NEVER).goodput_bytes_per_s > 0.995 * 40 * GBPS
 
 
+@long_uncompiled
 def test_a_flow_held_back_by_its_own_rate_gains_nothing_from_its_hosts_short_flows() -> None:
     slow = flow("h0", "h3", 400_000, rate_gbps=1.0)
     mice = [flow("h0", "h1", 20_000, at_us * 1e-6) for at_us in range(20, 3_000, 10)]
@@ -159,6 +160,7 @@ def test_more_marks_make_shorter_queues_and_slower_elephants() -> None:
     assert high.slowdown["elephant"].mean < low.slowdown["elephant"].mean
 
 
+@long_uncompiled
 def test_what_overflows_is_lost_and_comes_again() -> None:
     rows = [flow(f"h{i}", "h3", 10_000_000) for i in range(3)]
     scenario = star(rows, dcqcn=CHURNING, duration_s=20e-3, buffer_bytes=300_000.0)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.oracles.reaction_point import Sender, rates
+from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from tests.unit.twin.replay.records import PACKET, fresh_slots, one_queue, parameters
 from twin.replay._flows import (
     KEEPS_PACE,
@@ -341,6 +342,7 @@ def follows(sender: Sender, cnp_steps: Collection[int]) -> None:
     np.testing.assert_allclose(ours, rates(sender, cnp_steps, 240), rtol=1e-9)
 
 
+@long_uncompiled
 @settings(max_examples=60)
 @given(senders(), st.sets(st.integers(1, 239), max_size=40))
 def test_it_follows_the_oracle_under_any_marks(sender: Sender, cnp_steps: set[int]) -> None:
