@@ -20,8 +20,8 @@ from bench.figure import Figure
 from bench.replay import INCUMBENT, REFERENCE
 from lab.reports import ReportWriter
 from learn.states import State
-from service.tuning.recordings import read_fabric
-from service.tuning.round import Fabric, rebuilt
+from service.tuning.fabric import Fabric, read_fabric
+from service.tuning.round import rebuilt
 from settings.load import read_bytes
 from telemetry.decode.json import decode
 from telemetry.report import ReportBatch, joined

@@ -29,9 +29,9 @@ from lab.demo.plan import VENDOR_DEFAULT
 from lab.figures import Stretch
 from lab.reports import EPOCH_NS, ReportWriter
 from lab.setup import AHEAD_S, LabOptions, LabParts, LeafSpine, lab_parts
+from service.tuning.fabric import Fabric as FabricFacts
 from service.tuning.moments import Extent, Moments
 from service.tuning.round import Ask, RoundResult, rebuilt, run_round
-from service.tuning.round import Fabric as FabricFacts
 from settings.twin import TuningSettings
 from telemetry.decode.json import decode
 from telemetry.settings import NS_PER_S, WindowSettings

@@ -24,14 +24,8 @@ from cli.prediction_tables import (
 )
 from service.documents.round import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
-from service.tuning.recordings import (
-    Recording,
-    parse_watermark,
-    read_dcqcn,
-    read_fabric,
-    read_recording,
-    with_candidates,
-)
+from service.tuning.fabric import read_dcqcn, read_fabric
+from service.tuning.recordings import Recording, parse_watermark, read_recording, with_candidates
 from service.tuning.round import Ask, run_round
 from settings.errors import InputError
 from settings.version import ecntwin_version

@@ -16,7 +16,8 @@ from cli.output import WIDE, console, headed_table, print_json, say, shown_progr
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
-from service.tuning.recordings import parse_watermark, read_dcqcn, read_json, recorded_scenario
+from service.tuning.fabric import read_dcqcn, read_json
+from service.tuning.recordings import parse_watermark, recorded_scenario
 from service.tuning.whatif import Wanted, what_if, workers_for
 from settings.errors import InputError
 from settings.validation import mistake

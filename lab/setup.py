@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from service.tuning.recordings import read_dcqcn, read_fabric
-from service.tuning.round import Fabric as FabricFacts
+from service.tuning.fabric import Fabric as FabricFacts
+from service.tuning.fabric import read_dcqcn, read_fabric
 from settings.errors import InputError
 from telemetry.topology import Topology, leaf_spine
 from twin.packet.plan import FabricPlan

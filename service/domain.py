@@ -7,8 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from service.tuning.fabric import Fabric
 from service.tuning.moments import Moments
-from service.tuning.round import Ask, Fabric
+from service.tuning.round import Ask
 from settings.errors import SettingsError
 from settings.inventory import Inventory
 from settings.model import Settings

@@ -1,36 +1,29 @@
-"""Recordings, fabrics and options that commands and the lab read from files and arguments."""
+"""Recordings and options that commands read from files and arguments."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from service.tuning.round import Ask, Fabric, rebuilt
+from service.tuning.fabric import read_fabric
+from service.tuning.round import Ask, rebuilt
 from settings.errors import InputError
 from settings.load import read_bytes
-from settings.validation import mistake
 from telemetry.decode.json import decode
 from telemetry.errors import DecodeError
 from telemetry.report import ReportProblem
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
-from telemetry.topology import Topology, topology_from_json
+from telemetry.topology import Topology
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated
 from twin.errors import WatermarkError
-from twin.scenario_file import classes_from_json, dcqcn_from_json, monitored_ports, senders_from_json
-from twin.senders.classes import nic_classes
-from twin.senders.dcqcn import PRESETS, DcqcnParams, preset
+from twin.senders.dcqcn import DcqcnParams
 from twin.units import BYTES, SHARE, quantity
 from twin.watermark import Watermark
 
 MOST_FILE_BYTES = 4 << 30
-_FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,61 +34,6 @@ class Recording:
     accepted: int
     rejected: int
     problems: tuple[ReportProblem, ...]
-
-
-def read_json(path: Path, what: str) -> Any:
-    """Raises ``InputError``."""
-    try:
-        return json.loads(read_bytes(path, what))
-    except ValueError as error:
-        raise InputError(f"{what} {path.name}", str(error), "the file must be JSON", "correct it") from error
-
-
-def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
-    """The fabric of a topology or scenario file; ``dcqcn`` overrides the scenario's.
-
-    If a scenario names its ``monitored_ports``, queue figures are of those ports.
-    """
-    document = read_json(path, "topology")
-    if not isinstance(document, dict) or "topology" not in document:
-        topology = topology_from_json(document, where=path.name)
-        return topology, Fabric(dcqcn=dcqcn or preset("paper"), nic_class=nic_classes({}, topology))
-    topology = topology_from_json(document["topology"], where=f"{path.name} topology")
-    params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
-    named = "monitored_ports" in document
-    monitored = monitored_ports(document, topology, path.name) if named else None
-    senders = senders_from_json(document.get("senders"), topology.hosts, where=f"{path.name} senders")
-    classes, by_class = classes_from_json(
-        document.get("nic_classes"), topology.hosts, params, where=f"{path.name} nic_classes"
-    )
-    said = {
-        **document,
-        "dcqcn": params,
-        "monitored": monitored,
-        "senders": senders,
-        "nic_class": nic_classes(classes, topology) or classes,
-        "dcqcn_by_class": by_class,
-    }
-    try:
-        return topology, _FABRIC.validate_python(said)
-    except ValidationError as error:
-        raise InputError(*mistake(error.errors(include_url=False)[0], prefix=path.name)) from error
-
-
-def read_dcqcn(given: str) -> DcqcnParams:
-    """A preset's name, or a JSON file with the keys of a scenario's ``dcqcn`` object (or a scenario)."""
-    if given in PRESETS:
-        return PRESETS[given]
-    path = Path(given)
-    if not path.exists():
-        known = ", ".join(sorted(PRESETS))
-        raise InputError(
-            "--dcqcn", repr(given), f"it is a preset ({known}) or a JSON file", "name one of them"
-        )
-    document = read_json(path, "dcqcn")
-    if isinstance(document, dict) and "dcqcn" in document:
-        document = document["dcqcn"]
-    return dcqcn_from_json(document, where=f"dcqcn {path.name}")
 
 
 def parse_watermark(given: str, option: str) -> Watermark:

@@ -7,10 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol
+from typing import Protocol
 
-from pydantic import Field
-
+from service.tuning.fabric import Fabric
 from service.tuning.moments import Extent, Judged, Moments
 from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
@@ -20,58 +19,19 @@ from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
 from twin.arrivals.links import MOST_WAITING, NO_LINKS, Links, links_of, waiting_share
 from twin.paths.advice import advise
 from twin.paths.result import PathAdvice
-from twin.scenario import FabricSizes, Scenario
+from twin.scenario import Scenario
 from twin.search.explain import watermark_text
 from twin.search.looks import calibration_s
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
-from twin.senders.dcqcn import DcqcnParams
-from twin.senders.rtt import RttSender
 from twin.units import duration_text, percent_text
 from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
 ONE_FOR_ALL = "fluid"  # the engine with one watermark for all ports, and one DCQCN for all NICs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fabric:
-    """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen; ``monitored``
-    indexes the topology's ports whose queues are pooled, None: the bottlenecks seen. ``senders``: hosts, of
-    any fabric, that do not run ``dcqcn``. Hosts of a ``nic_class`` run what ``dcqcn_by_class`` says of it.
-    """
-
-    dcqcn: DcqcnParams
-    mtu_payload_bytes: Annotated[int, Field(gt=0, strict=True)] | None = None
-    wire_overhead_bytes: Annotated[int, Field(ge=0, strict=True)] = FabricSizes.wire_overhead_bytes
-    ack_wire_bytes: Annotated[int, Field(ge=0, strict=True)] = FabricSizes.ack_wire_bytes
-    buffer_bytes: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = FabricSizes.buffer_bytes
-    pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
-    monitored: tuple[int, ...] | None = None
-    senders: Mapping[str, RttSender] = field(default_factory=dict)
-    nic_class: Mapping[str, str] = field(default_factory=dict)
-    dcqcn_by_class: Mapping[str, DcqcnParams] = field(default_factory=dict)
-
-    def senders_of(self, topology: Topology) -> Mapping[str, RttSender]:
-        return {host.name: self.senders[host.name] for host in topology.hosts if host.name in self.senders}
-
-    def sending(self, scenario: Scenario, topology: Topology) -> Scenario:
-        """The scenario with these senders, and their acknowledgements."""
-        names = {host.name for host in topology.hosts}
-        classes = {host: name for host, name in self.nic_class.items() if host in names}
-        known = set(classes.values())
-        found: dict[str, Any] = {
-            "dcqcn": self.dcqcn,
-            "ack_wire_bytes": self.ack_wire_bytes,
-            "senders": self.senders_of(topology),
-            "nic_class": classes,
-            "dcqcn_by_class": {name: one for name, one in self.dcqcn_by_class.items() if name in known},
-        }
-        same = all(getattr(scenario, name) == value for name, value in found.items())
-        return scenario if same else replace(scenario, **found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from service.events import Broadcaster, retrieve
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.nics.polling import NicPolling
-from service.tuning.round import Ask, Fabric, rebuilt, scenario_of, switches_of, what_if_notes
+from service.tuning.fabric import Fabric
+from service.tuning.round import Ask, rebuilt, scenario_of, switches_of, what_if_notes
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState

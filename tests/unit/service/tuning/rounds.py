@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 
+from service.tuning.fabric import Fabric
 from service.tuning.recommendations import RecommendationStore, SavedRounds
-from service.tuning.round import Ask, Fabric, RoundResult, run_round
+from service.tuning.round import Ask, RoundResult, run_round
 from store.database import Database, Recorder
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings

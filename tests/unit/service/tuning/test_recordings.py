@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.tune import example_folder
-from service.tuning.recordings import (
-    parse_watermark,
-    read_dcqcn,
-    read_fabric,
-    read_json,
-    read_recording,
-    recorded_scenario,
-)
-from service.tuning.round import Fabric
+from service.tuning.fabric import Fabric, read_dcqcn, read_fabric, read_json
+from service.tuning.recordings import parse_watermark, read_recording, recorded_scenario
 from settings.errors import ApiError, InputError
 from telemetry.errors import TopologyError, WindowError
 from twin.errors import ScenarioError

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from service.documents.round import round_document
+from service.tuning.fabric import Fabric
 from service.tuning.moments import Moments
 from service.tuning.round import (
-    Fabric,
     RoundResult,
     measured_queue_bytes,
     rebuilt,

@@ -14,7 +14,8 @@ import pytest
 from service.documents.predictions import WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
 from service.tuning import whatif_requests
-from service.tuning.round import Fabric, rebuilt, scenario_of
+from service.tuning.fabric import Fabric
+from service.tuning.round import rebuilt, scenario_of
 from service.tuning.whatif_requests import WhatIfRequests
 from telemetry.state import NetworkState
 from tests.unit.service.nics.making import Hosts

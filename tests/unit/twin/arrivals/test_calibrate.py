@@ -11,8 +11,8 @@ import pytest
 
 import twin.arrivals.calibrate as calibration
 from bench.from_reports import state_of
-from service.tuning.recordings import read_fabric
-from service.tuning.round import Fabric, rebuilt, scenario_of
+from service.tuning.fabric import Fabric, read_fabric
+from service.tuning.round import rebuilt, scenario_of
 from telemetry.state import NetworkState, QueueSamples
 from tests.unit.service.tuning.rounds import state as small_state
 from twin.arrivals.calibrate import measured

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.tuning.round import Fabric, rebuilt
+from service.tuning.fabric import Fabric
+from service.tuning.round import rebuilt
 from telemetry.network.collisions import Collisions
 from telemetry.state import NetworkState
 from telemetry.topology import leaf_spine
