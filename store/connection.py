@@ -59,6 +59,10 @@ class GoneError(Exception):
     """The database's file is not where it was opened."""
 
 
+class NewerSchemaError(Exception):
+    """The database was written by a later version; the text is its revision."""
+
+
 class Lock:
     """Makes sure that one service alone resumes rollouts and sets switches by a database.
 

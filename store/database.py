@@ -10,13 +10,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import as_file, files
 from typing import Any, TypeVar
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
@@ -25,6 +20,7 @@ from store.connection import (
     ANSWER_WITHIN_S,
     GoneError,
     Lock,
+    NewerSchemaError,
     Session,
     TakenError,
     may_pass,
@@ -32,7 +28,7 @@ from store.connection import (
     place_of,
     said,
 )
-from store.tables import pulse
+from store.tables import metadata, pulse
 
 MOST_WAITING = 20_000
 AT_ONCE = 256
@@ -42,30 +38,6 @@ PROBE_EVERY_S = 30.0
 Write = Callable[[Connection], Any]
 
 _log = logging.getLogger("ecntwin.storage")
-
-
-class NewerSchemaError(Exception):
-    """The database was written by a later version; the text is its revision."""
-
-
-def migrate(connection: Connection) -> None:
-    """Applies missing migrations in the transaction of ``connection``. Raises ``NewerSchemaError``.
-
-    PostgreSQL and SQLite both roll a failed migration back whole.
-    """
-    with as_file(files("store") / "migrations") as folder:
-        config = Config()
-        config.set_main_option("script_location", str(folder).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
-        known = ScriptDirectory.from_config(config)
-        found = MigrationContext.configure(connection).get_current_revision()
-        if found == known.get_current_head():
-            return
-        if found is not None and found not in {script.revision for script in known.walk_revisions()}:
-            raise NewerSchemaError(found)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-        _log.info("tables are of revision %s now; before: %s", known.get_current_head(), found or "none")
 
 
 _TROUBLE = (SQLAlchemyError, OSError, TakenError, GoneError)
@@ -160,11 +132,20 @@ class Database:
         self._writer.shutdown(wait=True)
         self._place.engine.dispose()
 
+    def _make_tables(self, connection: Connection) -> None:
+        """Raises ``NewerSchemaError``."""
+        if not self._place.durable:
+            metadata.create_all(connection)
+            return
+        from store.migrations import migrate  # imported here: Alembic takes 0.2 s
+
+        migrate(connection)
+
     def _opened(self) -> None:
         if self._open:
             return
         try:
-            self._writing.run(migrate)
+            self._writing.run(self._make_tables)
         except NewerSchemaError as error:
             raise SettingsError(
                 "settings storage.url",
