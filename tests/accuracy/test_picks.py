@@ -19,11 +19,12 @@ pytestmark = pytest.mark.accuracy
 
 ALIKE = {
     ("websearch-16",): (
-        "measured 0.89: thirty watermarks gain alike, and two seeds of the packets agree to 0.88"
+        "measured 0.84: 34 of 47 watermarks gain within 0.15 of each other, and the engines are 0.04 apart, "
+        "as two seeds of each are together"
     ),
     ("websearch-16-shallow",): (
-        "measured 0.77: 38 of 47 watermarks gain within 0.15 of each other; two seeds of the packets agree "
-        "to 0.92, two of the replay to 0.83"
+        "measured 0.76: 38 of 47 watermarks gain within 0.15 of each other; two seeds of the packets agree "
+        "to 0.92, two of the replay to 0.81"
     ),
     ("incast-64",): (
         "measured 0.93: goodputs of a low Kmax are up to 3 % too high, and half of the gains lie within "
