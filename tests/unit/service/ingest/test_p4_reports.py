@@ -12,15 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.ingest import p4_reports
-from service.ingest.p4_reports import (
-    DATAGRAMS_AT_ONCE,
-    FORGOTTEN_AFTER_S,
-    MOST_DROP_PLACES,
-    MOST_SENDERS,
-    MOST_UNTUNED,
-    BinaryReports,
-    UntunedDevices,
-)
+from service.ingest.p4_reports import DATAGRAMS_AT_ONCE, MOST_DROP_PLACES, BinaryReports
+from service.ingest.senders import FORGOTTEN_AFTER_S, MOST_SENDERS, MOST_UNTUNED, UntunedDevices
 from service.metrics import OTHERS, BinaryMetrics
 from service.network_metrics import MOST_STRANGERS
 from settings.sections import IntSettings
