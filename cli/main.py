@@ -517,7 +517,7 @@ def switches(
     as_json: Json = False,
 ) -> None:
     """Read the watermark of every switch in the inventory; nothing is written."""
-    from cli.inventory.check import switches as run
+    from cli.inventory.switches import switches as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
 
@@ -530,7 +530,7 @@ def nics(
     as_json: Json = False,
 ) -> None:
     """Read the DCQCN parameters of the NICs of every host in the inventory; nothing is written."""
-    from cli.inventory.check import nics as run
+    from cli.inventory.nics import nics as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
 

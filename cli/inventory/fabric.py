@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.inventory.check import inventory_path, problem_lines, refuse
+from cli.inventory.reading import inventory_path, problem_lines, refuse
 from cli.inventory.topology import topology_in
 from cli.output import FAILED, console, count_text, counted_progress, headed_table, print_json
 from service.adapter_check import check_inventory, read_all

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from cli.inventory.check import inventory_path
+from cli.inventory.reading import inventory_path
 from cli.output import FAILED, count_text, counted_progress, print_json, say
 from service.documents.neighbours import DifferenceDocument
 from service.neighbours.reader import NoNeighboursError, Seen, read_neighbours

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.inventory.check import answered_text, platforms_table, problem_lines, reason_lines, switches_table
+from cli.inventory.reading import problem_lines
+from cli.inventory.switches import answered_text, platforms_table, reason_lines, switches_table
 from service.adapter_check import Answer
 from service.documents.switches import InventoryReadDocument, ReadSwitchDocument, drifted, units_text
 from switches.base import Capabilities, QueueWatermark, Reading
