@@ -20,7 +20,7 @@ from cli.output import say
 from settings.errors import InputError
 from settings.inventory import load_reporting
 from settings.load import read_bytes
-from settings.sections import TIME_UNITS
+from settings.telemetry import TIME_UNITS
 from telemetry.decode.capture import address_text, is_capture, udp_datagrams
 from telemetry.decode.p4.assemble import NO_REASON, NO_VALUE, NOT_ROCE, NodesOf, P4Reports, ReportFlags
 from telemetry.decode.p4.decoder import P4Decoder

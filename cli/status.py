@@ -52,7 +52,7 @@ from cli.prediction_tables import forecast_lines
 from cli.rollouts import freeze_text, newest, progress_text
 from service.documents.base import list_text
 from settings.errors import InputError
-from settings.sections import DAY_S
+from settings.history import DAY_S
 from settings.validation import DURATION
 from twin.units import bytes_text, duration_text, quantity
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from lossless.report import RULES
 from service.documents.fabric import ConditionDocument
-from settings.sections import KINDS
+from settings.alarms import KINDS
 from telemetry.alarms import LEVELS, Level
 from telemetry.counters.window import PortRates, Rates
 from telemetry.state import NetworkState

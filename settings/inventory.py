@@ -34,7 +34,7 @@ from settings.inventory_keys import (
     secret_of,
 )
 from settings.load import counted, parse_yaml, read_text
-from settings.sections import IntUnitKeys
+from settings.telemetry import IntUnitKeys
 from settings.templates import TemplateKeys, templates_of
 from settings.validation import HIDDEN, Mistake, dotted, in_order, mistake
 from switches.device import Device, Tls, UnitProfile

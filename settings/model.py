@@ -12,19 +12,17 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rollout.plan import Limits
-from settings.sections import (
-    DAY_S,
-    AlarmSettings,
-    ConditionSettings,
+from settings.alarms import AlarmSettings, ConditionSettings
+from settings.history import DAY_S, Steps
+from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
+from settings.telemetry import (
     CounterPollSettings,
     IntSettings,
     LosslessSettings,
     NeighbourSettings,
     NicPollSettings,
-    Steps,
     UdpSettings,
 )
-from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
 from settings.twin import (
     BoundsSettings,
     DcqcnSettings,

@@ -13,7 +13,7 @@ from service.alarms.groups import JoinedAlarm
 from service.documents.base import timestamp
 from service.events import Clocks
 from settings.errors import ConflictError, NotFoundError, UnprocessableError
-from settings.sections import DAY_S
+from settings.history import DAY_S
 from store import silence_rows
 from store.database import Database
 from store.silence_rows import SilenceRow

@@ -17,8 +17,8 @@ from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
 from service.history.alarms import AlarmHistory, LeftOpen, RowMembers
 from service.network_metrics import NetworkMetrics
+from settings.alarms import KINDS, AlarmSettings
 from settings.errors import NotFoundError, UnprocessableError
-from settings.sections import KINDS, AlarmSettings
 from store.alarm_rows import AlarmRow
 from store.silence_rows import SilenceRow
 from telemetry.alarms import Alarm, AlarmBoard, Level

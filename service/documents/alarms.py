@@ -19,7 +19,8 @@ from service.documents.base import (
     nanoseconds,
     timestamp,
 )
-from settings.sections import DAY_S, KINDS
+from settings.alarms import KINDS
+from settings.history import DAY_S
 from store.silence_rows import SilenceRow
 from store.tables import NAME_LENGTH
 from telemetry.alarms import Alarm

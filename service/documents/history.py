@@ -17,7 +17,7 @@ from service.documents.alarms import (
 )
 from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
 from service.history.alarms import RowMembers
-from settings.sections import Kind, Unit
+from settings.alarms import Kind, Unit
 from store.alarm_rows import AlarmRow
 from store.gain_rows import GainRow
 from store.queue_rows import Seen

@@ -17,7 +17,7 @@ from service.events import Broadcaster, Clocks
 from service.history.measured import Measured
 from service.ingest.window_owner import WindowOwner
 from service.rollouts.watch import Watcher
-from settings.sections import ConditionSettings
+from settings.alarms import ConditionSettings
 from telemetry.network.figures import window_figures
 from telemetry.state import NetworkState
 from twin.units import percent_text

@@ -16,7 +16,7 @@ from service.documents.base import timestamp
 from service.documents.forecast import ForecastDocument, PortForecastDocument
 from service.ingest.window_owner import WindowOwner
 from settings.errors import NotFoundError, UnavailableError
-from settings.sections import DAY_S, Steps
+from settings.history import DAY_S, Steps
 from store.database import Database
 from store.queue_rows import begin_ns, deepest, newest_ns, oldest_ns, sent, times
 from telemetry.forecast import forecasts, needed, predictable

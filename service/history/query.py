@@ -22,7 +22,7 @@ from service.documents.history import (
 from service.history.alarms import AlarmHistory
 from service.tuning.entry import Entry
 from settings.errors import UnprocessableError
-from settings.sections import Steps
+from settings.history import Steps
 from store import alarm_rows, gain_rows, residual_rows
 from store.alarm_rows import AlarmRow
 from store.database import Database

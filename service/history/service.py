@@ -17,8 +17,8 @@ from service.history.alarms import AlarmHistory
 from service.ingest.counter_owner import PortMonitor, RecentPorts
 from service.ingest.window_owner import LatestState, WindowOwner
 from service.tuning.round import RoundResult
+from settings.history import DAY_S, Steps
 from settings.model import Settings
-from settings.sections import DAY_S, Steps
 from store import alarm_rows, lesson_rows, residual_rows
 from store.ages import Instant, Uptime, outdated_ns
 from store.database import Database, Recorder

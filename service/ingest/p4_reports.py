@@ -17,7 +17,7 @@ from service.ingest.postcards import Postcards
 from service.ingest.senders import UNKNOWN, SenderStats, UntunedDevices
 from service.ingest.threads import ReportSink
 from service.metrics import OTHERS, BinaryMetrics
-from settings.sections import IntSettings
+from settings.telemetry import IntSettings
 from telemetry.decode.body import Decoded
 from telemetry.decode.p4.assemble import NO_VALUE, NodesOf, P4Reports
 from telemetry.decode.p4.decoder import P4Decoder

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from service.adapter_check import Repeated
 from service.alarms.per_node import OnePerNode
 from service.neighbours.reader import Seen, read_neighbours
-from settings.sections import NeighbourSettings
+from settings.telemetry import NeighbourSettings
 from switches.device import Device
 from telemetry.alarms import Finding
 from telemetry.neighbours.merge import Assumed, Merged, merge

@@ -21,7 +21,7 @@ from service.nics.hosts import MadeNics
 from service.nics.senders import Senders, senders_of
 from service.tuning.round import Ask
 from settings.errors import NotFoundError
-from settings.sections import NicPollSettings
+from settings.telemetry import NicPollSettings
 from switches.errors import InventoryError, SwitchError
 from telemetry.topology import Topology
 from twin.senders.classes import nic_classes

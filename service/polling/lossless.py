@@ -17,7 +17,7 @@ from service.alarms.per_node import OnePerNode
 from service.network_metrics import LosslessMetrics
 from service.nics.polling import NicPolling
 from settings.inventory import Inventory
-from settings.sections import LosslessSettings
+from settings.telemetry import LosslessSettings
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.errors import SwitchError

@@ -18,7 +18,7 @@ from typing import Protocol
 from service.events import retrieve
 from service.ingest.counter_owner import CounterOwner
 from service.metrics import Metrics
-from settings.sections import CounterPollSettings
+from settings.telemetry import CounterPollSettings
 from switches.device import Device
 from switches.errors import SwitchError, UnreachableError
 from telemetry.decode.body import Polled

@@ -32,7 +32,7 @@ from service.udp.sockets import (
     reader,
     texts_of,
 )
-from settings.sections import UdpSettings
+from settings.telemetry import UdpSettings
 from telemetry.decode.body import Decoded
 from telemetry.errors import TelemetryError
 

@@ -29,7 +29,7 @@ from service.rollouts.rollout import Rollout
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
 from settings.model import PushSettings
-from settings.sections import NicPollSettings
+from settings.telemetry import NicPollSettings
 from settings.twin import IncumbentSettings
 from store.database import Database
 from store.journal import Journal

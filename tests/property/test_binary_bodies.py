@@ -13,7 +13,7 @@ from service.ingest import formats
 from service.ingest.formats import decode_body
 from service.ingest.p4_reports import BinaryReports
 from service.metrics import BinaryMetrics
-from settings.sections import IntSettings
+from settings.telemetry import IntSettings
 from telemetry.decode.body import Decoded
 from telemetry.decode.capture import is_capture
 from telemetry.decode.p4.devices import Devices

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from service.metrics import Metrics
-from settings.sections import ConditionSettings
+from settings.alarms import ConditionSettings
 from settings.twin import TuningSettings
 from tests.unit.deploy.monitoring import (
     DASHBOARDS,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from settings.alarms import KINDS, AlarmSettings
 from settings.errors import SettingsError
 from settings.load import load_settings, settings_error
-from settings.sections import KINDS, AlarmSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 

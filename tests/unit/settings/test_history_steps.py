@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from settings.history import DAY_S, RANKED_BY, Chosen, Steps
 from settings.model import StorageSettings
-from settings.sections import DAY_S, RANKED_BY, Chosen, Steps
 
 USUAL = Steps({10: DAY_S, 60: 14 * DAY_S, 600: 400 * DAY_S})
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from settings.model import Settings
-from settings.sections import UdpSettings
+from settings.telemetry import UdpSettings
 
 
 def test_nothing_is_listened_to_unless_said() -> None:

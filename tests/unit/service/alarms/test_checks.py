@@ -15,7 +15,7 @@ from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmC
 from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
 from service.nics.polling import NicPolling
-from settings.sections import KINDS
+from settings.alarms import KINDS
 from switches.errors import SwitchError, UnreachableError
 from telemetry.alarms import Alarm, Finding, Level, Subject
 from telemetry.counters.window import PortRates, Rates

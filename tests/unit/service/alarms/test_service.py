@@ -18,8 +18,8 @@ from service.documents.history import AlarmsDocument
 from service.events import Broadcaster, Clocks, Event
 from service.history.alarms import UNRECORDED, AlarmHistory
 from service.network_metrics import NetworkMetrics
+from settings.alarms import AlarmSettings
 from settings.errors import NotFoundError, UnprocessableError
-from settings.sections import AlarmSettings
 from store.alarm_rows import AlarmRow, listed, put
 from store.database import Database, Recorder
 from telemetry.alarms import GONE, UNSEEN, Alarm, Finding, Subject

@@ -14,8 +14,8 @@ from service.history import service as history
 from service.history.service import STEPS_PRUNED_AT_ONCE, History, QueueHistory, port_steps
 from service.ingest.counter_owner import RecentPorts
 from service.ingest.window_owner import LatestState
+from settings.history import DAY_S, Steps
 from settings.model import Settings
-from settings.sections import DAY_S, Steps
 from store import alarm_rows, gain_rows, residual_rows
 from store.alarm_rows import AlarmRow
 from store.database import Database, Recorder

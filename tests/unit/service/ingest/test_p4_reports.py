@@ -16,7 +16,7 @@ from service.ingest.p4_reports import DATAGRAMS_AT_ONCE, MOST_DROP_PLACES, Binar
 from service.ingest.senders import FORGOTTEN_AFTER_S, MOST_SENDERS, MOST_UNTUNED, UntunedDevices
 from service.metrics import OTHERS, BinaryMetrics
 from service.network_metrics import MOST_STRANGERS
-from settings.sections import IntSettings
+from settings.telemetry import IntSettings
 from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.sequence import Sender, SequenceCounts

@@ -13,7 +13,7 @@ import pytest
 from service.neighbours import cabling as module
 from service.neighbours.cabling import Cabling
 from service.neighbours.reader import Seen
-from settings.sections import NeighbourSettings
+from settings.telemetry import NeighbourSettings
 from switches.device import Device
 from switches.errors import SwitchError
 from telemetry.neighbours.merge import Assumed, Merged, merge

@@ -13,7 +13,7 @@ from nics.parameters import Values
 from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
 from service.nics.polling import NicPolling
-from settings.sections import NicPollSettings
+from settings.telemetry import NicPollSettings
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
 from tests.unit.nics.sysfs import DEFAULTS
 from twin.senders.dcqcn import PAPER, DcqcnParams

@@ -22,7 +22,7 @@ from service.udp import listener, sockets
 from service.udp.listener import UdpListener
 from service.udp.sockets import MOST_DATAGRAM_BYTES, RecvmsgReader
 from settings.errors import SettingsError
-from settings.sections import UdpSettings
+from settings.telemetry import UdpSettings
 from telemetry.settings import WindowSettings
 from tests.unit.service.udp.sending import Decoding, Held, datagram, send
 
