@@ -84,17 +84,15 @@ def opened(
     sockets: list[socket.socket] = []
     try:
         family, address = _address(host, port)
-        if count > 1 and port and not shared:
-            # SO_REUSEPORT would silently share the port with another process of the same user.
-            with socket.socket(family, socket.SOCK_DGRAM) as alone:
-                alone.bind(address)
         for _ in range(count):
             made = socket.socket(family, socket.SOCK_DGRAM)
             sockets.append(made)
             made.setblocking(False)
-            if count > 1 or shared:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            # Bound with SO_REUSEPORT, the first would silently share its port, also one chosen by the system,
+            # with another process of the same user.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared or len(sockets) > 1))
             made.bind(address)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared or count > 1))
             address = made.getsockname()
             if _LINUX:  # the kernel's receive time, as datagrams may be read late
                 made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)

@@ -238,6 +238,20 @@ async def test_a_port_in_use_is_said_in_a_sentence(sockets: int) -> None:
         assert "ss -lunp" in caught.value.remedy
 
 
+async def test_a_port_that_the_system_chooses_is_shared_with_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For who would share, the system may choose one that another process of the same user shares."""
+    would_share: list[int] = []
+
+    class Watched(socket.socket):
+        def bind(self, address: Any) -> None:
+            would_share.append(self.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
+            super().bind(address)
+
+    monkeypatch.setattr(sockets.socket, "socket", Watched)
+    async with listened(sockets=3):
+        assert would_share == [0, 1, 1]
+
+
 async def test_processes_that_say_so_share_a_port() -> None:
     async with listened(shared=True, sockets=1) as one:
         port = int(one.udp.addresses[0].rpartition(":")[2])
