@@ -22,10 +22,10 @@ from api.ingest_app import create_ingest_app
 from api.server import ListeningServer, listening
 from cli.client import bearer_token, checked_url
 from cli.output import configure_logging
-from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
 from service.domain import inventory_of, load_topology, reporting_of
 from service.ingest.process import IngestProcess
+from service.switches.adapter_check import check_inventory
 from settings.errors import UnavailableError
 from settings.load import load_settings, override, with_storage
 from settings.model import Settings

@@ -18,9 +18,9 @@ from service.auth.access import Access
 from service.auth.audit import Audit
 from service.auth.tokens import TokenSync
 from service.events import Clocks
-from service.fleet import Fleet
 from service.ingest.pipeline import IngestPipeline
 from service.rollouts.manager import Rollouts
+from service.switches.fleet import Fleet
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore, SavedRounds
 from settings.errors import NotFoundError, SettingsError, UnavailableError

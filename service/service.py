@@ -14,7 +14,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from service.adapter_check import Answer, Repeated
 from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.links import LinkChecks
@@ -24,7 +23,6 @@ from service.documents.fabric import ConditionDocument, LatestFabric
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks
-from service.fleet import Adapters, Fleet
 from service.history.condition import Condition
 from service.history.forecast import Forecasts
 from service.history.gains import GainHistory
@@ -42,6 +40,9 @@ from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rehash import Rehash
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
+from service.switches.adapter_check import Answer, Repeated
+from service.switches.adapters import Adapters
+from service.switches.fleet import Fleet
 from service.tuning.advice import Adviser
 from service.tuning.approvals import Approvals
 from service.tuning.gate import PushGate

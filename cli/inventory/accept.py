@@ -32,10 +32,10 @@ from lab.acceptance.documents import AcceptanceDocument, CheckDocument
 from lab.acceptance.run import ECN_OFF, run
 from lab.documents import DcqcnDocument
 from lab.setup import LabOptions, lab_plan
-from service.adapter_check import make_adapters, read_all
 from service.documents.predictions import WatermarkDocument
 from service.nics.hosts import make_nics
 from service.nics.senders import senders_of
+from service.switches.adapter_check import make_adapters, read_all
 from service.tuning.recordings import parse_watermark
 from settings.errors import InputError
 from settings.inventory import Inventory

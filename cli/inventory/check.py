@@ -14,11 +14,11 @@ from api.certificates import ServerTls
 from api.deps import check_host
 from cli.inventory.reading import refuse
 from cli.output import console, count_text, print_json, print_line
-from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
 from service.documents.switches import InventoryCheckDocument
 from service.domain import load_topology, reporting_of
 from service.nics.hosts import check_hosts
+from service.switches.adapter_check import check_inventory
 from service.tuning.workers import check_backend
 from settings.errors import SettingsError
 from settings.inventory import Inventory, untuned_in

@@ -14,10 +14,10 @@ from rich.text import Text
 from cli.inventory.reading import inventory_path, problem_lines, refuse
 from cli.inventory.topology import topology_in
 from cli.output import FAILED, console, count_text, counted_progress, headed_table, print_json
-from service.adapter_check import check_inventory, read_all
 from service.documents.lossless import LosslessDocument, LosslessFindingDocument
 from service.nics.hosts import check_hosts, make_nics
 from service.polling.lossless import checked, read_lossless
+from service.switches.adapter_check import check_inventory, read_all
 from settings.inventory import Inventory
 from settings.load import load_settings
 from switches.registry import AdapterRegistry

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from cli.output import BAD_INPUT, counted_progress, screen_for_asking
-from service.adapter_check import Answer, Reads, ReadT, read_all
 from service.documents.base import list_text
+from service.switches.adapter_check import Answer, Reads, ReadT, read_all
 from settings.errors import InputError
 from settings.model import Settings
 

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from cli.inventory.reading import asked, inventory_path, problem_lines, refuse
 from cli.output import FAILED, NONE, console, headed_table, print_json, watermark_cells, watermark_text
-from service.adapter_check import make_adapters
 from service.documents.base import list_text
 from service.documents.switches import InventoryReadDocument, ReadSwitchDocument
+from service.switches.adapter_check import make_adapters
 from settings.inventory import load_inventory
 from settings.load import load_settings
 from settings.twin import IncumbentSettings

@@ -12,7 +12,6 @@ from rollout.machine import not_undone
 from service.alarms.groups import IncastSite, incast_sites
 from service.alarms.links import Fabric, LinkChecks
 from service.events import Clocks
-from service.fleet import Fleet
 from service.history.forecast import Forecasts
 from service.history.service import History
 from service.ingest.counter_owner import PortMonitor
@@ -24,6 +23,7 @@ from service.nics.polling import NicPolling
 from service.polling.lossless import LosslessCheck
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
+from service.switches.fleet import Fleet
 from service.udp.listener import UdpListener
 from store.database import Database, Recorder
 from store.journal import Journal

@@ -11,9 +11,9 @@ from pydantic import ConfigDict, Field
 
 from nics.host import Host
 from rollout.plan import RoleTarget
-from service.adapter_check import Answer
 from service.documents.base import Document, PortName, RequestBody, Time, timestamp
 from service.documents.predictions import WatermarkDocument, watermark_document
+from service.switches.adapter_check import Answer
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.dryrun import DryRunRecord

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from service.adapter_check import Repeated
 from service.alarms.per_node import OnePerNode
 from service.neighbours.reader import Seen, read_neighbours
+from service.switches.adapter_check import Repeated
 from settings.telemetry import NeighbourSettings
 from switches.device import Device
 from telemetry.alarms import Finding

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
 
-from service.adapter_check import AT_ONCE, adapter_failed, ask_all
+from service.switches.adapter_check import AT_ONCE, adapter_failed, ask_all
 from switches.device import Device
 from switches.errors import SwitchError
 from switches.transport.quoted import read_all_fields

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from nics.base import NicAdapter, NicReading, Reading
 from nics.host import Host
-from service.adapter_check import Answer
 from service.documents.base import list_text
-from service.fleet import OvertakenError, StillWanted
 from service.network_metrics import NicMetrics
 from service.nics.hosts import MadeNics
 from service.nics.senders import Senders, senders_of
+from service.switches.adapter_check import Answer
+from service.switches.fleet import OvertakenError, StillWanted
 from service.tuning.round import Ask
 from settings.errors import NotFoundError
 from settings.telemetry import NicPollSettings

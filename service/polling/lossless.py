@@ -12,10 +12,10 @@ from lossless.fabric import Fabric
 from lossless.report import Report
 from lossless.rules import check
 from nics.base import Reading as NicsReading
-from service.adapter_check import AT_ONCE, Answer, Repeated, make_adapters, read_all
 from service.alarms.per_node import OnePerNode
 from service.network_metrics import LosslessMetrics
 from service.nics.polling import NicPolling
+from service.switches.adapter_check import AT_ONCE, Answer, Repeated, make_adapters, read_all
 from settings.inventory import Inventory
 from settings.telemetry import LosslessSettings
 from switches.base import SwitchAdapter

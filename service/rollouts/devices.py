@@ -15,8 +15,8 @@ from nics.base import StagedChange as NicsChange
 from nics.parameters import values_text
 from rollout.plan import RoleTarget, RolloutPlan, Target
 from rollout.state import Change
-from service.fleet import Fleet, StillWanted
 from service.nics.polling import NicPolling
+from service.switches.fleet import Fleet, StillWanted
 from switches.base import Reading, StagedChange, SwitchAdapter
 from switches.by_role import ByRoleAdapter
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError

@@ -18,11 +18,11 @@ from rollout.state import (
 )
 from service.auth.audit import Audit
 from service.events import Broadcaster
-from service.fleet import Fleet
 from service.history.gains import GainHistory
 from service.metrics import Metrics
 from service.nics.polling import NicPolling
 from service.rollouts.rollout import Rollout
+from service.switches.fleet import Fleet
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
 from settings.security import Caller

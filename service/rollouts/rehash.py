@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rollout.plan import RolloutPlan
-from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
 from service.rollouts.rollout import Rollout, limits_of
 from service.rollouts.watch import Watcher
+from service.switches.fleet import Fleet
 from settings.errors import UnprocessableError
 from settings.model import Settings
 from switches.errors import CapabilityError

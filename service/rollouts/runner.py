@@ -47,7 +47,6 @@ from rollout.state import (
     encode,
     member_of,
 )
-from service.fleet import Fleet, OvertakenError, StillWanted
 from service.nics.polling import NicPolling
 from service.rollouts.devices import (
     Devices,
@@ -60,6 +59,7 @@ from service.rollouts.devices import (
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.watch import Watcher
+from service.switches.fleet import Fleet, OvertakenError, StillWanted
 from settings.errors import UnavailableError
 from store.journal import Journal
 from switches.base import StagedChange

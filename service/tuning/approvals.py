@@ -13,10 +13,10 @@ from service.alarms.service import Alarms
 from service.auth.audit import Audit
 from service.documents.base import list_text
 from service.events import Broadcaster
-from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
 from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
+from service.switches.fleet import Fleet
 from service.tuning.entry import Entry
 from service.tuning.recommendations import RecommendationStore, SavedRounds
 from service.tuning.together import NOTHING, Beside, Part

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from service.documents.predictions import WatermarkDocument
 from service.events import Broadcaster, retrieve
-from service.fleet import PATIENCE_S, Fleet
 from service.history.gains import GainHistory
 from service.history.measured import Measured
 from service.history.service import History
@@ -22,6 +21,7 @@ from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.nics.polling import NicPolling
 from service.rollouts.manager import Rollouts
+from service.switches.fleet import PATIENCE_S, Fleet
 from service.tuning.advice import Adviser, lesson_of
 from service.tuning.approvals import Approvals
 from service.tuning.entry import Entry, to_decide

@@ -14,8 +14,8 @@ from nics.parameters import Values, values_changed
 from rollout.plan import RoleTarget, host_stages_of
 from service.documents.base import list_text
 from service.documents.co_tuning import values_by_class
-from service.fleet import Fleet
 from service.nics.polling import NicPolling
+from service.switches.fleet import Fleet
 from settings.model import RolloutSettings
 from switches.errors import SwitchError
 from telemetry.roles import port_roles

@@ -16,9 +16,9 @@ from nics.parameters import values_text
 from service.documents.base import list_text, timestamp
 from service.documents.recommendation import BlockDocument, RecommendationDocument, recommendation_document
 from service.events import Broadcaster, Clocks
-from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.rollouts.manager import Rollouts
+from service.switches.fleet import Fleet
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore

@@ -12,9 +12,9 @@ from typing import Any
 
 from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster, retrieve
-from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.nics.polling import NicPolling
+from service.switches.fleet import Fleet
 from service.tuning.fabric import Fabric
 from service.tuning.round import Ask, rebuilt, scenario_of, switches_of, what_if_notes
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if

@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry
 from nics.host import Host
 from rollout.state import Event, RolloutState
 from service.events import Broadcaster, Clocks
-from service.fleet import Adapters, Fleet
 from service.ingest.counter_owner import CounterOwner
 from service.ingest.threads import DecodingThreads, IngestLimits
 from service.ingest.window_owner import WindowOwner
@@ -28,6 +27,8 @@ from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Rollout
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
+from service.switches.adapters import Adapters
+from service.switches.fleet import Fleet
 from settings.model import PushSettings
 from settings.telemetry import NicPollSettings
 from settings.twin import IncumbentSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.fleet import Fleet
+from service.switches.fleet import Fleet
 from service.tuning import validity
 from tests.integration.service import PATIENCE_S, Wanted, manual, running
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.adapter_check import check_inventory, make_adapters
+from service.switches.adapter_check import check_inventory, make_adapters
 from settings.inventory import load_inventory
 from switches.device import Device
 from switches.registry import AdapterRegistry

@@ -41,7 +41,8 @@ from typing import ClassVar, Literal
 from bench.rivals.tuner import FabricFacts, Looks, Seen, Settings, Tuner
 from lab.reports import DATA_QUEUE, EPOCH_NS, ReportWriter
 from service.domain import ask_of, gate_of, moments_of
-from service.fleet import Adapters, Fleet
+from service.switches.adapters import Adapters
+from service.switches.fleet import Fleet
 from service.tuning.approvals import POLICY
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import cast
 
-from service.fleet import Adapters
+from service.switches.adapters import Adapters
 from switches.base import SwitchAdapter
 from twin.watermark import Watermark
 

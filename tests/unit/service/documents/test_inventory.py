@@ -10,8 +10,8 @@ from rich.console import Console
 
 from cli.inventory.reading import problem_lines
 from cli.inventory.switches import answered_text, platforms_table, reason_lines, switches_table
-from service.adapter_check import Answer
 from service.documents.switches import InventoryReadDocument, ReadSwitchDocument, drifted, units_text
+from service.switches.adapter_check import Answer
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.errors import UnreachableError

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from service.fleet import Adapters, Fleet
 from service.rollouts.rehash import Rehash
+from service.switches.adapters import Adapters
+from service.switches.fleet import Fleet
 from settings.twin import IncumbentSettings
 from switches.base import SwitchAdapter
 from switches.device import Device

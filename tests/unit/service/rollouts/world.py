@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from rollout.plan import Figures, RolloutPlan
 from rollout.state import Event, RolloutState, decode
-from service.fleet import Fleet
 from service.metrics import Metrics
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.rollout import Rollout
 from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Mark, Watcher
+from service.switches.fleet import Fleet
 from settings.errors import UnavailableError
 from settings.twin import IncumbentSettings
 from store.database import Database

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from nics.parameters import params_of
-from service.fleet import Fleet
 from service.nics.polling import NicPolling
+from service.switches.fleet import Fleet
 from service.tuning import together, validity
 from service.tuning.entry import Entry
 from service.tuning.together import JointChanges, Part, Refusal, Together

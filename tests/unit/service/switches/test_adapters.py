@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.fleet import Adapters
+from service.switches.adapters import Adapters
 from settings.model import PushSettings
 from switches.base import SwitchAdapter
 from switches.device import Device

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.adapter_check import check_inventory, make_adapters, read_all
+from service.switches.adapter_check import check_inventory, make_adapters, read_all
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device, Secret, Tls
 from switches.errors import UnreachableError

@@ -1,4 +1,4 @@
-"""The switches the service may set: an adapter each, what they run and should run, and steps on them."""
+"""The switches the service may set: what they run and should run, and steps on them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,26 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from service.adapter_check import Answer
 from service.documents.switches import SwitchDocument
 from service.events import retrieve
 from service.ingest.p4_reports import BinaryReports
 from service.rollouts.set_watermarks import SetWatermarks
+from service.switches.adapters import Adapters
+from service.switches.readings import UNREAD, OnReading, SwitchReadings
 from settings.errors import UnavailableError
-from settings.model import PushSettings
 from settings.twin import IncumbentSettings
 from switches.base import Reading, SwitchAdapter
 from switches.by_role import ByRoleAdapter
-from switches.device import Device
 from switches.dryrun import DryRunAdapter
-from switches.errors import CapabilityError, SwitchError, UnknownSwitchError
+from switches.errors import SwitchError, UnknownSwitchError
 from switches.hashing.base import HashAdapter
-from switches.hashing.registry import hash_adapter, set_by_hand
 from switches.hashing.values import HashReading
-from switches.registry import LAB, AdapterRegistry
 from telemetry.state import QueueRef
 from twin.watermark import Watermark
 
-AT_ONCE = 8
 PATIENCE_S = 3.0
 MOST_SWITCHES = 16_384
 
@@ -39,212 +34,8 @@ _log = logging.getLogger("ecntwin.switches")
 
 T = TypeVar("T")
 
-
-UNREAD: Answer[Reading] = Answer()
 StillWanted = Callable[[], bool]
 """Whether a step is still wanted when its turn comes; asked just before it runs."""
-OnReading = Callable[[str, Answer[Reading], Answer[Reading]], None]
-
-
-@dataclass(eq=False, slots=True)
-class _Reading:
-    """One reading of a switch: first it waits until the switch is free, then, ``queued``, for a thread;
-    ``begun_s`` is when that began to read, in the event loop's seconds.
-    """
-
-    adapter: SwitchAdapter
-    queued: bool = False
-    begun_s: float | None = None
-
-
-class SwitchReadings:
-    """The last reading of each switch. ``on_reading(switch, before, after)`` sees every reading and failure.
-
-    Adapters block, so they run in threads: one call at a time for each switch, a few switches at once. A
-    reading that takes too long is not waited for; it is stored when it comes. For one event loop.
-    """
-
-    def __init__(self, on_reading: OnReading) -> None:
-        self._on_reading = on_reading
-        self._known: dict[str, Answer[Reading]] = {}
-        self.noted = 0
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._under_way: dict[str, tuple[_Reading, asyncio.Task[None]]] = {}
-        self._last_begun_s = 0.0  # of all readings
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ecntwin-switch")
-
-    def known(self, switch: str) -> Answer[Reading]:
-        """The last reading of a switch; may be called from any thread."""
-        return self._known.get(switch, UNREAD)
-
-    async def refresh(
-        self, adapters: Iterable[SwitchAdapter], *, patience_s: float, from_now: bool = False
-    ) -> list[str]:
-        """Reads these switches, several at once; returns those not read in time.
-
-        It waits ``patience_s`` in all, and a reading already running is enough. With ``from_now`` each switch
-        is read anew (a running reading may tell what ran before the call), and has ``patience_s`` from when
-        its own reading begins: many switches take as long as they need. Those still in the queue are given up
-        once no reading has begun for ``patience_s``: every thread then waits for a switch that hangs.
-        """
-        loop = asyncio.get_running_loop()
-        asked_s = loop.time()
-
-        def until_s(one: _Reading) -> float:
-            return max(asked_s, self._moved_s(one) if from_now else 0.0) + patience_s
-
-        readings = [self._reading(adapter, from_now=from_now) for adapter in adapters]
-        while waiting := {
-            task: last_s
-            for one, task in readings
-            if not task.done() and (last_s := until_s(one)) > loop.time()
-        }:
-            await asyncio.wait(waiting, timeout=max(waiting.values()) - loop.time())
-        return [one.adapter.switch for one, task in readings if not task.done()]
-
-    async def exclusively(self, switch: str, read: Callable[[], T]) -> T:
-        """What a blocking call that reads something else of a switch returns, or raises."""
-        async with self.lock(switch):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, read)
-
-    def lock(self, switch: str) -> asyncio.Lock:
-        """Held by the one call that may use a switch's adapter."""
-        return self._locks.setdefault(switch, asyncio.Lock())
-
-    def note(self, reading: Reading) -> None:
-        """Stores a reading made elsewhere."""
-        self._note(reading.switch, Answer(reading))
-
-    def close(self) -> None:
-        """Releases the threads; running calls end by themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _reading(self, adapter: SwitchAdapter, *, from_now: bool) -> tuple[_Reading, asyncio.Task[None]]:
-        known = self._under_way.get(adapter.switch)
-        if known is None or known[1].done() or (from_now and known[0].begun_s is not None):
-            one = _Reading(adapter)
-            known = one, asyncio.create_task(self._read(one), name=f"read-{adapter.switch}")
-            self._under_way[adapter.switch] = known
-        return known
-
-    def _moved_s(self, one: _Reading) -> float:
-        """When it began, or while it is queued when the queue last moved; 0 where its switch is in use."""
-        return one.begun_s or (self._last_begun_s if one.queued else 0.0)
-
-    async def _read(self, one: _Reading) -> None:
-        switch, loop = one.adapter.switch, asyncio.get_running_loop()
-
-        def read() -> Reading:
-            one.begun_s = self._last_begun_s = loop.time()
-            return one.adapter.read()
-
-        async with self.lock(switch):
-            one.queued, before = True, self.known(switch)
-            try:
-                after = Answer(await loop.run_in_executor(self._threads, read))
-            except SwitchError as error:
-                after = replace(before, failure=error)
-            except Exception as error:
-                _log.exception("the adapter of switch %s failed unexpectedly", switch)
-                after = replace(before, failure=_adapter_bug(switch, error))
-            self._note(switch, after)
-
-    def _note(self, switch: str, after: Answer[Reading]) -> None:
-        before, self._known[switch] = self.known(switch), after
-        self.noted += 1
-        self._on_reading(switch, before, after)
-
-
-def _adapter_bug(switch: str, error: Exception) -> SwitchError:
-    return SwitchError(
-        f"switch {switch!r}",
-        type(error).__name__,
-        "an adapter answers, or raises a SwitchError",
-        "look in the service's log, and report it to the adapter's authors",
-    )
-
-
-class Adapters:
-    """Makes adapters, as the inventory (``devices`` by name) describes a switch, else as the settings do.
-
-    Where pushing is off a device's adapter reads and stages, but only records what it would set; a lab's
-    sets. ``clock_ns`` is wall-clock nanoseconds since 1970.
-    """
-
-    def __init__(
-        self,
-        push: PushSettings,
-        registry: AdapterRegistry,
-        *,
-        devices: Mapping[str, Device] | None = None,
-        clock_ns: Callable[[], int],
-    ) -> None:
-        self._push = push
-        self._registry = registry
-        self._devices = dict(devices or {})
-        self._clock_ns = clock_ns
-        registry.factory(push.adapter)  # raises for an unknown kind
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The switches of the inventory."""
-        return tuple(self._devices)
-
-    def make(self, switch: str, running: Watermark) -> SwitchAdapter:
-        """The adapter of a switch that runs ``running`` by the settings.
-
-        Raises ``InventoryError`` where its description cannot be used.
-        """
-        return self._made(self._device(switch, running))
-
-    def make_by_role(
-        self, switch: str, running: Watermark, ports: Mapping[str, tuple[str, ...]]
-    ) -> ByRoleAdapter:
-        """The adapter of a switch by its ports' roles, of those ports that are set at all.
-
-        Raises ``InventoryError``, and ``CapabilityError`` where its platform gives all ports one watermark.
-        """
-        device = self._device(switch, running)
-        wanted = {role: names for role, names in ports.items() if any(map(device.wants, names))}
-        every = [name for names in (wanted or ports).values() for name in names]
-        return ByRoleAdapter(
-            self._made(device.at_role("by-role", every)),
-            {role: self._made(device.at_role(role, names)) for role, names in wanted.items()},
-            {role: device.at_role(role, names).ports for role, names in wanted.items()},
-        )
-
-    def _made(self, device: Device) -> SwitchAdapter:
-        adapter = self._registry.make(device, clock_ns=self._clock_ns)
-        if device.name not in self._devices or self._push.enabled or device.platform == LAB:
-            return adapter
-        if not adapter.capabilities().writes:
-            return adapter
-        return DryRunAdapter(device, clock_ns=self._clock_ns, over=adapter)
-
-    def platform(self, switch: str) -> str:
-        """The platform of the inventory, else that of the settings."""
-        device = self._devices.get(switch)
-        return self._push.adapter if device is None else device.platform
-
-    def make_hash(self, switch: str, running: Watermark) -> HashAdapter:
-        """What reads and sets a switch's hash; raises ``InventoryError``, and ``CapabilityError`` where there
-        is none for its platform.
-        """
-        device = self._device(switch, running)
-        adapter = hash_adapter(device)
-        if adapter is None:
-            by_hand = set_by_hand(device.platform)
-            remedy = "look at its documentation" if by_hand is None else f"set it by hand: {by_hand}"
-            rule = "no adapter reads or sets what switches of its platform hash by"
-            raise CapabilityError(f"{device.where} hash", None, rule, remedy)
-        return adapter
-
-    def _device(self, switch: str, running: Watermark) -> Device:
-        if (known := self._devices.get(switch)) is not None:
-            return known
-        kind = self._push.adapter
-        address = (self._push.lab_url or "") if kind == LAB else ""
-        return Device(name=switch, platform=kind, address=address, running=running)
 
 
 class OvertakenError(Exception):

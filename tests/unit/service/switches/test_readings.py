@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.adapter_check import Answer
-from service.fleet import Fleet
+from service.switches.adapter_check import Answer
+from service.switches.fleet import Fleet
 from settings.twin import IncumbentSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device

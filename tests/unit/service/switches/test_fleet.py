@@ -8,7 +8,7 @@ import threading
 import httpx
 import pytest
 
-from service.fleet import MOST_SWITCHES, Fleet
+from service.switches.fleet import MOST_SWITCHES, Fleet
 from settings.twin import IncumbentSettings, WatermarkSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device
