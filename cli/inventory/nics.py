@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.inventory.reading import asked, inventory_path, problem_lines, refuse
+from cli.inventory.reading import NAMED, asked, inventory_path, problem_lines, refuse
 from cli.output import FAILED, NONE, WIDE, clock_text, console, count_text, headed_table, print_json
 from nics.parameters import value_text
 from service.documents.base import list_text
@@ -23,7 +23,6 @@ from settings.errors import InputError
 from settings.inventory import Inventory
 from settings.load import load_settings
 
-_NAMED = 2
 _SHOWN = {  # each with its unit below
     "g\n/1024": "dce_tcp_g",
     "additive\nMbit/s": "rpg_ai_rate",
@@ -87,7 +86,7 @@ def _nics_table(document: HostsReadDocument, *, wide: bool) -> Table:
         for names, nic in _alike(host):
             table.add_row(
                 name,
-                list_text(names, _NAMED),
+                list_text(names, NAMED),
                 *((nic_class,) if classes else ()),
                 *((_priorities(nic.reacts),) if wide else ()),
                 *(_value(nic, name, usual[host.nic_class]) for name in _SHOWN.values()),

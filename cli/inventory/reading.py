@@ -15,6 +15,7 @@ from settings.errors import InputError
 from settings.model import Settings
 
 _PLACES_NAMED = 3
+NAMED = 2  # of switches or NICs that share a row
 
 
 def inventory_path(command: str, inventory: Path | None, settings: Settings) -> Path:

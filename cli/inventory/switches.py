@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.inventory.reading import asked, inventory_path, problem_lines, refuse
+from cli.inventory.reading import NAMED, asked, inventory_path, problem_lines, refuse
 from cli.output import FAILED, NONE, console, headed_table, print_json, watermark_cells, watermark_text
 from service.documents.base import list_text
 from service.documents.switches import InventoryReadDocument, ReadSwitchDocument
@@ -26,8 +26,6 @@ from switches.hashing.registry import hash_adapter
 from switches.hashing.values import HashReading
 from switches.registry import AdapterRegistry
 from twin.watermark import Watermark
-
-_NAMED = 2
 
 
 def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
@@ -154,7 +152,7 @@ def hashes_table(document: InventoryReadDocument) -> Table:
         seeds = NONE if hashed.fixed else "0 to 4294967295"
         others = [one for one in hashed.choices if one != hashed.value] or [seeds]
         fields = NONE if hashed.fields is None else ", ".join(hashed.fields)
-        named = Text(list_text(names, _NAMED), "bold")
+        named = Text(list_text(names, NAMED), "bold")
         table.add_row(named, hashed.setting, hashed.value or "its own", ", ".join(others), fields)
     return table
 

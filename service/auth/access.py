@@ -48,7 +48,7 @@ class Access:
         self._clocks = clocks
         self._signed: OidcTokens | None = None
         if security.oidc is not None:
-            from service.auth.oidc import OidcTokens  # imported here: a tenth of what a service starts with
+            from service.auth.oidc import OidcTokens  # imported here: it needs PyJWT and its cryptography
 
             self._signed = OidcTokens(security.oidc, clock_s=clocks.monotonic_s)
         self._failures = RateLimits(
