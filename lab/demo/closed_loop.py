@@ -20,7 +20,6 @@ from twin.prediction import Prediction, Probe, Slowdown, SolveStatus
 from twin.search.gain import POLICIES, Gain, gain_over, joined
 from twin.watermark import Watermark
 
-CALL_S = 300.0
 ROLLOUT_S = 300.0
 _POLL_S = 0.05
 
@@ -58,7 +57,8 @@ class Service(Protocol):
 class _Caller:
     def __init__(self, child: Child, url: str) -> None:
         self._child = child
-        self._client = httpx.Client(base_url=url, timeout=CALL_S, trust_env=False)
+        # No timeout: kernels may have to be compiled first, and a process that ends ends its calls.
+        self._client = httpx.Client(base_url=url, timeout=None, trust_env=False)
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         try:

@@ -1,27 +1,31 @@
-"""A service on a lab for people to look at: its settings, its traffic, and both processes."""
+"""A service on a lab for people to look at: settings, traffic, both processes, and what drives them."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lab.demo.closed_loop import Answer, LabAt, ServiceAt
 from lab.demo.processes import LOOPBACK, Child, Children, free_ports
 from lab.setup import LeafSpine
+from settings.errors import UnavailableError
 
 # Hosts at 25 Gbit/s whose switches run the vendor default for 100 Gbit/s: a queue that deep takes four times
 # as long to leave, and small messages wait behind it.
 FABRIC = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
 TRAFFIC = "websearch:0.6,incast:12:each_bytes=64KB:period=1ms"
-PACE = 0.004  # simulated seconds per second: a new window by each round, and cores left for rounds
-DURATION_S = 14.4  # an hour at that pace
+PACE = 0.004  # simulated seconds per second: a new window every 25 s, and cores left for rounds
 PERIOD_S = 1e-3
 PERIODS = 100
-ROUND_EVERY_S = 25.0
+DURATION_PERIODS = 14_400  # an hour at that pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,43 @@ class Served:
                 child.finish()
 
 
+class _Driver:
+    """Advances the lab at its pace and asks for a round after each window, in threads of its own.
+
+    Rounds begin after an amount of simulated traffic, not of time, so that the first recommendation is the
+    same on every machine.
+    """
+
+    def __init__(self, lab: LabAt, service: ServiceAt, lab_process: Child) -> None:
+        self._lab, self._service, self._lab_process = lab, service, lab_process
+        self._stopped = threading.Event()
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo-driver")
+        self._threads.submit(self._drive)
+
+    def stop(self) -> None:
+        """Once the processes have ended, which cuts a call short."""
+        self._stopped.set()
+        self._threads.shutdown()
+
+    def _drive(self) -> None:
+        try:
+            self._lab.advance(PERIODS * PERIOD_S)  # as fast as it can
+            began_s, round_, last = time.monotonic(), self._ask(), PERIODS
+            for period in range(PERIODS + 1, DURATION_PERIODS + 1):
+                due_s = began_s + (period - PERIODS) * PERIOD_S / PACE
+                if self._stopped.wait(max(0.0, due_s - time.monotonic())):
+                    return
+                self._lab.advance(period * PERIOD_S)
+                if period - last >= PERIODS and round_.done():
+                    round_, last = self._ask(), period
+            self._lab_process.ask_to_end()
+        except UnavailableError:
+            pass  # a process has ended: the caller checks why
+
+    def _ask(self) -> Future[Answer]:
+        return self._threads.submit(self._service.tune)
+
+
 @contextmanager
 def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
     """Runs both on loopback; their database is temporary, and all is gone when the block is left.
@@ -47,12 +88,19 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
     Raises ``InputError`` for a port that is taken, and ``UnavailableError`` where one does not start.
     """
     port, lab_port = free_ports({"--port": port, "--lab-port": lab_port})
-    with TemporaryDirectory(prefix="ecntwin-demo-") as name, Children(Path(name)) as children:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ecntwin-demo-")))
         lab_url = f"http://{LOOPBACK}:{lab_port}"
-        settings = service_settings(lab_url, f"sqlite:///{Path(name) / 'ecntwin.db'}", seed=seed)
+        settings = service_settings(lab_url, f"sqlite:///{folder / 'ecntwin.db'}", seed=seed)
+        callers = stack.enter_context(ExitStack())
+        children = stack.enter_context(Children(folder))  # ends first: calls to its processes then fail
         service = children.start_service(FABRIC, settings, port)
         lab = children.start("lab", "lab", *lab_arguments(lab_port, f"http://{LOOPBACK}:{port}", seed=seed))
-        yield Served(service, lab, service.url(), lab.url())
+        running = Served(service, lab, service.url(), lab.url())
+        at_lab = callers.enter_context(closing(LabAt(lab, running.lab_url)))
+        at_service = callers.enter_context(closing(ServiceAt(service, running.url)))
+        callers.callback(_Driver(at_lab, at_service, lab).stop)
+        yield running
 
 
 def service_settings(lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
@@ -61,7 +109,7 @@ def service_settings(lab_url: str, database: str, *, seed: int) -> dict[str, Any
     return {
         "telemetry": {"period_s": PERIOD_S, "n_periods": PERIODS},
         "search": {"candidates": 96, "narrowed": 24, "niceness": 0, "seed": seed, "workers": workers},
-        "tuning": {"period_s": ROUND_EVERY_S},
+        "tuning": {"period_s": 3_600},  # rounds are asked for; those that changed traffic begins come as ever
         "push": {"adapter": "lab", "lab_url": lab_url},
         "rollout": {"soak_s": 0, "batch_soak_s": 0},
         "storage": {"url": database},
@@ -74,7 +122,7 @@ def lab_arguments(port: int, service_url: str, *, seed: int) -> list[str]:
         *("--leaves", str(FABRIC.leaves), "--spines", str(FABRIC.spines), "--hosts", str(FABRIC.hosts)),
         *("--rate-gbps", f"{FABRIC.rate_gbps:g}", "--uplink-gbps", f"{FABRIC.uplink_gbps:g}"),
         *("--traffic", TRAFFIC, "--seed", str(seed)),
-        *("--pace", f"{PACE:g}", "--duration", f"{DURATION_S:g}s"),
+        *("--step", "--duration", f"{DURATION_PERIODS * PERIOD_S:g}s"),
         *("--listen", f"{LOOPBACK}:{port}", "--post-to", service_url),
         "--json",  # no progress: the last line of its log is why it failed
     ]

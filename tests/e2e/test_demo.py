@@ -165,8 +165,8 @@ def test_a_service_on_a_lab_recommends_is_followed_and_leaves_nothing(
             recommendation = service.get(f"/v1/recommendations/{found.split()[1].rstrip(':')}").json()
             assert (recommendation["changes"], recommendation["holds"]) == (True, [])
             assert found.rstrip().endswith(recommendation["why"])
-            # Not by luck: what is sure of it is well above the margin. How much depends on the traffic in the
-            # window when the first round begins: 0.064 to 0.104 on machines of different pace.
+            # Not by luck: what is sure of it is well above the margin. The first round sees the same window
+            # on every machine, however slow.
             gain = recommendation["improvement"]
             assert gain["score_gain"] - 2 * gain["score_error"] > 1.5 * 0.03
         for command in (("approve", "current", "--yes"), ("rollback", "newest")):
