@@ -113,9 +113,9 @@ def test_queues_over_time_are_predicted_on_request(page: Page, measured: Served)
     page.route("**/v1/whatif", lambda route: held.append(route))
     page.get_by_label("Kmax in KB").fill("600")
     expect(page.locator("#depths")).to_contain_text("Working them out")
-    page.unroute("**/v1/whatif")
     for one in held:
         one.continue_()
+    page.unroute("**/v1/whatif")  # only now: it lets go of what is still held, and that cannot continue twice
     expect(page.locator("#trajectories canvas")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#depths")).to_contain_text("tried")
     for width in (320, 400):
