@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -142,6 +143,7 @@ INTERRUPTED = 130
 DEBUG_VARIABLE = "ECNTWIN_LOG__LEVEL"
 
 _log = logging.getLogger("ecntwin.cli")
+_command_of = cache(typer.main.get_command)  # it takes as long as a short command, and tests run many
 
 
 def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
@@ -165,9 +167,8 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
 
 def _run(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     """The exit code; raises ``BrokenPipeError``."""
-    command = typer.main.get_command(app)
     try:
-        result = command.main(args=arguments, prog_name="ecntwin", standalone_mode=False)
+        result = _command_of(app).main(args=arguments, prog_name="ecntwin", standalone_mode=False)
     except typer.Exit as ending:
         return ending.exit_code
     except (typer.Abort, KeyboardInterrupt):

@@ -116,6 +116,9 @@ def _document(answer: httpx.Response, status: int) -> Any:
     return answer.json()
 
 
+INSTALLED = AdapterRegistry.with_installed()  # which looks through every installed package
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a test changes of the usual small service."""
@@ -123,7 +126,7 @@ class Wanted:
     settings: Settings = field(default_factory=lambda: manual())
     search: SearchSettings = SMALL
     workers: Workers | None = field(default_factory=InProcessWorkers)  # None: as the settings say
-    adapters: AdapterRegistry | None = None
+    adapters: AdapterRegistry = INSTALLED
 
 
 def manual(**sections: Any) -> Settings:

@@ -26,7 +26,7 @@ from twin.workers.pool import InProcessWorkers
 
 pytestmark = pytest.mark.anyio
 
-ENDS_S = (0.004, 0.008, 0.012)
+ENDS_S = (0.004, 0.008)  # before and after a push
 LOSSY = 7
 FABRIC: dict[str, Any] = {"buffer_bytes": 16_000_000.0}  # of which 24 bits tell every byte
 SETTINGS: dict[str, Any] = {

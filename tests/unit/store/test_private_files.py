@@ -41,14 +41,16 @@ def test_each_of_its_files_is_the_owner_s_alone(tmp_path: Path) -> None:
         assert modes(tmp_path) == dict.fromkeys(ALL_OF_IT, "600")
 
 
-def test_the_file_is_narrow_before_sqlite_opens_it(tmp_path: Path) -> None:
-    path, seen = tmp_path / "ecntwin.db", []
+def test_the_file_is_narrow_before_sqlite_opens_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen, connect = tmp_path / "ecntwin.db", [], sqlite3.connect
 
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "sqlite3.connect" and str(arguments[0]) == str(path):
-            seen.append(modes(tmp_path))
+    def watched(database: str, *arguments: Any, **more: Any) -> sqlite3.Connection:
+        assert str(database) == str(path)
+        seen.append(modes(tmp_path))
+        opened: sqlite3.Connection = connect(database, *arguments, **more)
+        return opened
 
-    sys.addaudithook(watch)
+    monkeypatch.setattr("sqlite3.dbapi2.connect", watched)
     with written(path):
         assert seen[0] == {"ecntwin.db": "600"}
 

@@ -61,7 +61,7 @@ def test_it_follows_the_slow_oracle(watermark: Watermark, byte_counter_bytes: fl
     )  # fmt: skip
     start = np.array([14.0, 13.0]) * 125_000.0
     times, states = solve(
-        sender, oracle_port(watermark), np.array([2.0, 1.0]), start, duration=4e-3, steps_a_delay=160
+        sender, oracle_port(watermark), np.array([2.0, 1.0]), start, duration=4e-3, steps_a_delay=40
     )
     engine = FluidEngine(step_s=0.5e-6)
     ours = engine.trajectory(scenario, watermark, seed=0, sample_s=10e-6)
