@@ -1,4 +1,4 @@
-"""Five minutes of ``make soak``: nothing grows, nothing fails, and rounds and rollouts go on."""
+"""Three minutes of ``make soak``: nothing grows, nothing fails, and rounds and rollouts go on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.soak.conduct import soak
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-MINUTES = 5.0
+MINUTES = 3.0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="worker processes are found through /proc")
