@@ -210,6 +210,8 @@ def report_rejected(recording: Recording) -> None:
     if recording.rejected:
         total = recording.accepted + recording.rejected
         say(f"{recording.rejected} of {total} reports were left out")
+    if recording.unread:
+        say(f"reports have keys that were not read: {', '.join(recording.unread)}; is one misspelt?")
 
 
 def state_flows_table(state: NetworkState) -> Table:

@@ -110,6 +110,8 @@ class IngestDocument(Document):
     """The first of them, with the reason."""
     error_count: int
     """How many there are, listed or not."""
+    unread: list[str]
+    """Keys of the first JSON record that no record has, such as a misspelt one: they were not read."""
 
     @classmethod
     def of(
@@ -120,6 +122,7 @@ class IngestDocument(Document):
         malformed: Sequence[ReportProblem],
         refused: Sequence[ReportProblem] = (),
         duplicates: int = 0,
+        unread: Sequence[str] = (),
         listed: int,
     ) -> Self:
         """With the first ``listed`` problems by position; ``malformed`` are in that order."""
@@ -131,13 +134,14 @@ class IngestDocument(Document):
             rejected=rejected,
             errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in first],
             error_count=len(malformed) + len(refused),
+            unread=list(unread),
         )
 
     @classmethod
     def of_decoded(cls, decoded: Decoded, *, listed: int) -> Self:
         """As decoding found the reports, whatever becomes of them in the window."""
         accepted, errors = len(decoded.batch) + decoded.aside, decoded.errors
-        return cls.of(accepted, len(errors), malformed=errors, listed=listed)
+        return cls.of(accepted, len(errors), malformed=errors, unread=decoded.unread, listed=listed)
 
 
 class QueueDocument(Document):

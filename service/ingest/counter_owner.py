@@ -58,7 +58,7 @@ class CounterOwner(TelemetryOwner[_Samples]):
             )
             for begin in range(0, len(decoded.samples), SAMPLES_AT_ONCE)
         )
-        return await self._add_all(parts, malformed=decoded.errors)
+        return await self._add_all(parts, malformed=decoded.errors, unread=decoded.unread)
 
     async def add(self, samples: Sequence[CounterSample]) -> int:
         """Adds the samples of one poll of a switch; returns how many were accepted."""

@@ -14,7 +14,7 @@ from service.ingest.formats import ReportFormats
 from service.ingest.forwarder import Forwarder
 from service.ingest.intake import ByteBudget, Intake
 from service.ingest.p4_reports import BinaryReports, PostcardFlusher
-from service.ingest.threads import DecodingThreads, ReportDecoder
+from service.ingest.threads import DecodingThreads, ReportDecoder, UnreadKeys
 from service.metrics import ForwardMetrics
 from service.udp.listener import UdpListener
 from settings.model import Settings
@@ -51,6 +51,7 @@ class IngestProcess:
         self.forwarder = Forwarder(to, token=token, budget=budget, metrics=self.metrics, transport=transport)
         self._settings = settings
         self._decoding = DecodingThreads()
+        self._unread = UnreadKeys()
         self._udp: UdpListener | None = None
         if telemetry.udp.ports:
             self._udp = UdpListener(
@@ -94,6 +95,7 @@ class IngestProcess:
             await self.forwarder.offer(decoded.batch, wait=body is None, beyond=decoded.accepted_before)
         self.metrics.decoded.inc(len(decoded.batch) + decoded.aside)
         self.metrics.malformed.inc(len(decoded.errors))
+        self._unread.tell(decoded.unread)
         return IngestDocument.of_decoded(decoded, listed=self._settings.server.max_errors_listed)
 
     def unready(self) -> list[str]:

@@ -7,6 +7,7 @@ samples at a time: it needs no lock, and a small body does not wait for a large 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +24,17 @@ from telemetry.report import ReportProblem
 SMALL_BYTES = 128 << 10
 """Size of a body as unpacked; decoding one takes some 3 ms, 40 ms at worst."""
 
+MOST_UNREAD = 100
+"""A body may spell keys anew each time."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 PartT = TypeVar("PartT")
 
 ReportDecoder = Callable[[], Decoded]
 """Decodes a body (``ReportFormats.decoder``), some datagrams (``UdpListener``), or due postcards."""
+
+_log = logging.getLogger("ecntwin.telemetry")
 
 
 class ReportSink(Protocol):
@@ -100,6 +106,19 @@ class Added(NamedTuple):
     duplicates: int = 0
 
 
+class UnreadKeys:
+    """Keys that records had and the format does not: the log names each once, and ``MOST_UNREAD`` of them."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, keys: Sequence[str]) -> None:
+        new = [key for key in keys if key not in self._told][: MOST_UNREAD - len(self._told)]
+        if new:
+            self._told.update(new)
+            _log.warning("JSON records have keys that were not read: %s; is one misspelt?", ", ".join(new))
+
+
 class TelemetryOwner(Generic[PartT]):
     """Owns a window and its thread. ``clock_s`` is monotonic seconds; ages are by arrival."""
 
@@ -120,6 +139,7 @@ class TelemetryOwner(Generic[PartT]):
         self._clock_s = clock_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
         self._last_accepted_s: float | None = None
+        self._unread = UnreadKeys()
 
     def age_s(self) -> float | None:
         """Seconds since telemetry was last accepted; None before the first."""
@@ -134,7 +154,12 @@ class TelemetryOwner(Generic[PartT]):
         raise NotImplementedError
 
     async def _add_all(
-        self, parts: Iterable[PartT], *, malformed: Sequence[ReportProblem], aside: int = 0
+        self,
+        parts: Iterable[PartT],
+        *,
+        malformed: Sequence[ReportProblem],
+        aside: int = 0,
+        unread: Sequence[str] = (),
     ) -> IngestDocument:
         accepted, duplicates, reasons = 0, 0, Counter(malformed=len(malformed))
         refused: list[ReportProblem] = []
@@ -145,12 +170,14 @@ class TelemetryOwner(Generic[PartT]):
             refused += added.refused
             reasons += added.reasons
         self._count(accepted, reasons)
+        self._unread.tell(unread)
         return IngestDocument.of(
             accepted + aside,
             reasons.total(),
             malformed=malformed,
             refused=refused,
             duplicates=duplicates,
+            unread=unread,
             listed=self._limits.max_errors_listed,
         )
 

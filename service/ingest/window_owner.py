@@ -106,7 +106,9 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         except DecodeError:
             self._metrics.bodies.inc()
             raise
-        answer = await self._add_all(parts, malformed=decoded.errors, aside=decoded.aside)
+        answer = await self._add_all(
+            parts, malformed=decoded.errors, aside=decoded.aside, unread=decoded.unread
+        )
         if not decoded.accepted_before:
             return answer
         # What the window refused may have come with other bodies: only its totals count it.

@@ -28,12 +28,15 @@ MOST_FILE_BYTES = 4 << 30
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A file of reports as one window; ``problems`` are of the reports left out."""
+    """A file of reports as one window; ``problems`` are of the reports left out, ``unread`` keys of the first
+    that no report has.
+    """
 
     state: NetworkState
     accepted: int
     rejected: int
     problems: tuple[ReportProblem, ...]
+    unread: tuple[str, ...]
 
 
 def parse_watermark(given: str, option: str) -> Watermark:
@@ -69,7 +72,8 @@ def read_recording(reports: Path, topology: Topology | None) -> Recording:
     problems = tuple(sorted([*decoded.errors, *added.errors]))
     if added.accepted == 0 and problems:
         raise _none_usable(reports, problems)
-    return Recording(window.state(), added.accepted, len(decoded.errors) + added.rejected, problems)
+    rejected = len(decoded.errors) + added.rejected
+    return Recording(window.state(), added.accepted, rejected, problems, decoded.unread)
 
 
 def _none_usable(reports: Path, problems: Sequence[ReportProblem]) -> InputError:

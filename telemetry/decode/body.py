@@ -112,12 +112,14 @@ class Decoded:
     """The valid reports of a body, and the rejected ones by position. ``aside`` counts further valid reports:
     of dropped packets, and postcards waiting to be merged (negative where more leave the queue than enter).
     ``accepted_before``: some of the batch are paths whose postcards came, and were accepted, with others.
+    ``unread``: keys of the first record that no record has.
     """
 
     batch: ReportBatch
     errors: tuple[ReportProblem, ...]
     aside: int = 0
     accepted_before: bool = False
+    unread: tuple[str, ...] = ()
 
 
 _LONGEST = 40

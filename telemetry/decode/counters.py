@@ -12,7 +12,14 @@ from msgspec.structs import astuple
 from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, unpacked
 from telemetry.decode.json import Name, Nanoseconds, QueueNumber
-from telemetry.decode.records import MOST_EXPLAINED, RecordType, Wording, not_explained, read_records
+from telemetry.decode.records import (
+    MOST_EXPLAINED,
+    RecordType,
+    Wording,
+    not_explained,
+    read_records,
+    unread_keys,
+)
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
 
@@ -63,11 +70,14 @@ WORDING = Wording(
 
 @dataclass(frozen=True, slots=True)
 class DecodedCounters:
-    """The valid samples of a body with their positions in it, and the rejected ones."""
+    """The valid samples of a body with their positions in it, the rejected ones, and keys of the first that
+    no sample has.
+    """
 
     samples: tuple[CounterSample, ...]
     positions: tuple[int, ...]
     errors: tuple[ReportProblem, ...]
+    unread: tuple[str, ...]
 
 
 def decode_counters(
@@ -101,7 +111,7 @@ def decode_counters(
         return problems
 
     problems = read_records(text, _SAMPLES, WORDING, take)
-    return DecodedCounters(tuple(samples), tuple(positions), tuple(problems))
+    return DecodedCounters(tuple(samples), tuple(positions), tuple(problems), unread_keys(text, _SAMPLES))
 
 
 def _sample(given: _Sample) -> CounterSample:

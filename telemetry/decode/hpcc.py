@@ -24,7 +24,7 @@ from telemetry.columns import offsets
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, Decoded, unpacked
 from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.json import Flow, Name, Nanoseconds, QueueNumber
-from telemetry.decode.records import RecordType, Wording, read_records
+from telemetry.decode.records import RecordType, Wording, read_records, unread_keys
 from telemetry.errors import ReportError
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
@@ -107,7 +107,7 @@ class _Record(Struct, gc=False):
     path: Annotated[list[_Place], Meta(min_length=1, max_length=_MOST_ON_A_WAY)] | None = None
 
 
-_RECORDS = RecordType(_Record)
+_RECORDS = RecordType(_Record, flow=Flow, path=_Place)
 
 
 def decode(
@@ -135,7 +135,8 @@ def decode(
         return problems
 
     problems = read_records(text, _RECORDS, WORDING, take)
-    return _columns(records, kept, tuple(problems))
+    batch = _columns(records, kept)
+    return Decoded(batch, tuple(problems), unread=unread_keys(text, _RECORDS))
 
 
 def _headers(records: Sequence[_Record]) -> bytes:
@@ -156,9 +157,7 @@ def _wrong(record: _Record, position: int, hops: int) -> ReportError | None:
     return None
 
 
-def _columns(
-    records: Sequence[_Record], positions: Sequence[int], problems: tuple[ReportProblem, ...]
-) -> Decoded:
+def _columns(records: Sequence[_Record], positions: Sequence[int]) -> ReportBatch:
     hops = HpccHops.read(_headers(records))
     keys: dict[Flow, int] = {}
     flow = np.array([keys.setdefault(record.flow, len(keys)) for record in records], np.int32)
@@ -172,7 +171,7 @@ def _columns(
     ]
     no_time = np.full(len(site), MISSING_NS, np.int64)
     queue_bytes = hops.queue_units * np.repeat(QUEUE_UNIT_BYTES * multi, counts)
-    batch = ReportBatch(
+    return ReportBatch(
         index=np.array(positions, np.int64),
         ts_ns=np.array([record.ts_ns for record in records], np.int64),
         flow=flow,
@@ -188,7 +187,6 @@ def _columns(
         flow_keys=FlowKeys.of(FlowKey(key.src, key.dst, key.sport, key.dport, key.protocol) for key in keys),
         sites=tuple(sites),
     )
-    return Decoded(batch, problems)
 
 
 def _places(record: _Record, count: int) -> list[HopSite]:

@@ -23,6 +23,7 @@ from telemetry.decode.records import (
     explained,
     not_explained,
     read_records,
+    unread_keys,
 )
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
@@ -105,7 +106,7 @@ class _Report(Struct, gc=False):
 
 Whole = TypeVar("Whole", bound=np.signedinteger[Any])
 
-_REPORTS = RecordType(_Report)
+_REPORTS = RecordType(_Report, flow=Flow, hops=_Hop)
 _FLOWS = RecordType(Flow)
 
 
@@ -127,7 +128,7 @@ def decode(
         return problems
 
     problems = read_records(text, _REPORTS, WORDING, take)
-    return Decoded(joined(batches), tuple(problems))
+    return Decoded(joined(batches), tuple(problems), unread=unread_keys(text, _REPORTS))
 
 
 def _flows(

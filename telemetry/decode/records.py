@@ -6,13 +6,14 @@ work grows with the body's bytes alone, and no single call blocks other threads 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from telemetry.decode.pieces import ArrayCut, Break, Pieces, first_byte, lines
 from telemetry.errors import DecodeError, ReportError
@@ -23,7 +24,8 @@ _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity|nan|inf))\b")
 _SHOWN_LENGTH = 60
-_MOST_SEARCHED_BYTES = 1 << 16  # of a record, for its wrong value
+_MOST_SEARCHED_BYTES = 1 << 16  # of a record, for its wrong value or its keys
+_MOST_UNREAD = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +136,21 @@ LEAST_PROBLEMS, PROBLEM_BYTES, MOST_PROBLEMS = 1_000, 64, 100_000
 MOST_EXPLAINED = 1_000
 """Problems explained per body; of the others only the place is reported, which is much cheaper."""
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 
 
 class RecordType(Generic[T]):
-    """Decoders of a record type. Create them at import: msgspec (0.22) builds a type's fields on first use
-    and exposes them half built, so two threads at once would crash the process.
+    """Decoders of a record type; ``keys`` of a record (``""``) and, by their own, of objects ``inner`` to it.
+
+    Create them at import: msgspec (0.22) builds a type's fields on first use and exposes them half built, so
+    two threads at once would crash the process.
     """
 
-    def __init__(self, record: type[T]) -> None:
+    def __init__(self, record: type[T], **inner: type[Struct]) -> None:
         self.one = msgspec.json.Decoder(record)
         self.all = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
+        types: dict[str, type[Struct]] = {"": record, **inner}
+        self.keys = {name: frozenset(one.__struct_fields__) for name, one in types.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,29 @@ def read_records(
             problems.append(ReportProblem(last + 1, said))
             break
     return problems
+
+
+def unread_keys(text: bytes, kind: RecordType[T]) -> tuple[str, ...]:
+    """Keys of a body's first record that its type does not have, such as ``hops[].queue_byte``: without a
+    word, a misspelt one would be taken for a value that the device does not give.
+    """
+    begin = first_byte(text)
+    if text[begin : begin + 1] == b"[":
+        begin = first_byte(text, begin + 1)
+    try:
+        record, _ = json.JSONDecoder().raw_decode(
+            text[begin : begin + _MOST_SEARCHED_BYTES].decode("utf-8", "replace")
+        )
+    except UNREADABLE:
+        return ()
+    found: dict[str, None] = {}
+    for name, keys in kind.keys.items():
+        value = record.get(name) if name and isinstance(record, dict) else record
+        path = f"{name}[]." if isinstance(value, list) else f"{name}." if name else ""
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict):
+                found |= dict.fromkeys(f"{path}{_shown_text(key)}" for key in one if key not in keys)
+    return tuple(found)[:_MOST_UNREAD]
 
 
 def _read(text: bytes, kind: RecordType[T], wording: Wording) -> Iterator[Records[T]]:

@@ -96,6 +96,7 @@ async def test_reports_of_every_shape_reach_the_service_as_if_posted_there() -> 
                     "rejected": 0,
                     "errors": [],
                     "error_count": 0,
+                    "unread": [],
                 }
         async with running() as other:
             await other.post_reports(traffic(60))

@@ -68,6 +68,7 @@ async def test_the_published_vectors_are_taken_one_by_one(tmp_path: Path) -> Non
                 "rejected": 0,
                 "errors": [],
                 "error_count": 0,
+                "unread": [],
             }, name
         state = await here.get("/v1/state")
         (queue,) = [one for one in state["queues"] if one["switch"] == "leaf1"]
@@ -280,7 +281,14 @@ async def test_what_becomes_of_earlier_postcards_is_not_in_this_body_s_answer(tm
             )
             here.hand.now_s += 10.0 * (number == 5)
             answer = await post(here, datagram(card, node=3, sequence=number))
-            assert answer == {"accepted": 1, "duplicates": 0, "rejected": 0, "errors": [], "error_count": 0}
+            assert answer == {
+                "accepted": 1,
+                "duplicates": 0,
+                "rejected": 0,
+                "errors": [],
+                "error_count": 0,
+                "unread": [],
+            }
         with here.service.events.listen() as told, anyio.fail_after(PATIENCE_S):
             while here.service.window.rejected < 6:
                 here.hand.now_s += 1.0

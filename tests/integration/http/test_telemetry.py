@@ -35,7 +35,14 @@ ARRAY = json.dumps(traffic(30)).encode()
 )
 async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
     answer = await here.post("/v1/telemetry/int", status=202, content=body, headers=headers)
-    assert answer == {"accepted": 30, "duplicates": 0, "rejected": 0, "errors": [], "error_count": 0}
+    assert answer == {
+        "accepted": 30,
+        "duplicates": 0,
+        "rejected": 0,
+        "errors": [],
+        "error_count": 0,
+        "unread": [],
+    }
     assert here.metric("ecntwin_reports_accepted_total") == 30
 
 
@@ -51,7 +58,14 @@ async def test_an_arrow_stream_is_taken_and_gives_the_state_that_json_does(here:
     again: dict[str, str] = {"Content-Encoding": "gzip"}
     for content, headers, held in ((body, {}, 0), (gzip.compress(body), again, 30)):
         answer = await here.post("/v1/telemetry/int", status=202, content=content, headers=ARROW | headers)
-        assert answer == {"accepted": 30, "duplicates": held, "rejected": 0, "errors": [], "error_count": 0}
+        assert answer == {
+            "accepted": 30,
+            "duplicates": held,
+            "rejected": 0,
+            "errors": [],
+            "error_count": 0,
+            "unread": [],
+        }
     by_arrow = await here.client.get("/v1/flows")
     async with running() as other:
         await other.post_reports(reports)
@@ -110,6 +124,23 @@ async def test_a_bad_report_is_told_by_its_index_and_the_others_are_kept(
     assert (document["accepted"], document["rejected"], document["error_count"]) == (3, 1, 1)
     assert document["errors"][0]["index"] == 2
     assert says in document["errors"][0]["detail"]
+
+
+async def test_misspelt_keys_are_told_and_logged_once(
+    here: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = report(0) | {"hops": [{"switch": "leaf1", "egress_port": "Ethernet0", "queue_byte": 3}]}
+    for _ in range(2):
+        document = await here.post_reports([wrong, report(1)])
+        assert (document["accepted"], document["unread"]) == (2, ["hops[].queue_byte"])
+    sample = {"switch": "leaf1", "port": "Ethernet0", "ts_ns": report(0)["ts_ns"], "tx_bytes": 3, "drops": 1}
+    answer = await here.client.post("/v1/telemetry/counters", json=[sample])
+    assert answer.json()["unread"] == ["drops"]
+    said = [one.message for one in caplog.records if one.name == "ecntwin.telemetry"]
+    assert said == [
+        f"JSON records have keys that were not read: {key}; is one misspelt?"
+        for key in ("hops[].queue_byte", "drops")
+    ]
 
 
 async def test_nan_in_a_report_loses_only_that_report(here: Running) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from cli.tune import example_folder
+from cli.tune import example_folder, report_rejected
 from service.tuning.fabric import read_fabric
 from service.tuning.recordings import parse_watermark, read_recording, recorded_scenario
 from settings.errors import ApiError, InputError
@@ -64,7 +66,20 @@ def test_the_recording_is_read_whole(example: Path) -> None:
     topology, _ = read_fabric(example / "topology.json", None)
     recording = read_recording(example / "reports.ndjson.gz", topology)
     assert (recording.accepted, recording.rejected, recording.problems) == (31_983, 0, ())
+    assert recording.unread == ()
     assert recording.state.topology_declared
+
+
+def test_misspelt_keys_of_a_recording_are_told(
+    example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "reports.ndjson"
+    with gzip.open(example / "reports.ndjson.gz", "rt") as lines:
+        path.write_text("".join(islice(lines, 100)).replace("queue_bytes", "queue_byte"), "utf-8")
+    report_rejected(read_recording(path, None))
+    assert capsys.readouterr().err == (
+        "ecntwin: reports have keys that were not read: hops[].queue_byte; is one misspelt?\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,36 @@ def test_every_form_of_body_decodes(body: bytes, length: int, pack: Any) -> None
     assert len(decoded.batch) == length
 
 
+@pytest.mark.parametrize(
+    "body", [b"%s", b"%s\n" + TEXT, b" [ %s," + TEXT + b"]"], ids=["one", "lines", "array"]
+)
+@pytest.mark.parametrize(
+    ("changes", "unread"),
+    [
+        ({}, ()),
+        (
+            {"hops": [{"switch": "a", "queue_byte": 7}, {"queue_byte": 8, "ecn": 1}]},
+            ("hops[].queue_byte", "hops[].ecn"),
+        ),
+        ({"flow": GOOD["flow"] | {"vlan": 3}, "vendor": {"hops": 1}}, ("vendor", "flow.vlan")),
+        ({"queue_bytes": 7}, ("queue_bytes",)),  # it belongs to a hop
+        ({"hops": 3}, ()),
+        ({f"extra{n}": n for n in range(99)}, tuple(f"extra{n}" for n in range(10))),
+        ({"e" * 99: 1}, ("e" * 59 + "\u2026",)),
+    ],
+    ids=["none", "of hops", "of the flow and beside it", "of another place", "no hops", "many", "long"],
+)
+def test_keys_that_no_report_has_are_told(
+    body: bytes, changes: dict[str, Any], unread: tuple[str, ...]
+) -> None:
+    assert decode(body.replace(b"%s", json.dumps(GOOD | changes).encode())).unread == unread
+
+
+def test_a_first_report_that_does_not_parse_tells_no_keys() -> None:
+    decoded = decode(b'{"queue_byte": \n' + TEXT)
+    assert (decoded.unread, len(decoded.errors), len(decoded.batch)) == ((), 1, 1)
+
+
 def test_columns_hold_what_was_sent_and_say_what_was_not() -> None:
     batch = decode(TEXT).batch
     assert batch.flow_keys[batch.flow[0]] == ("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)
