@@ -98,7 +98,7 @@ export const named = (names: readonly string[]): string =>
 export const closed = (sentence: string): string => (/[.?!…]$/.test(sentence) ? sentence : `${sentence}.`);
 
 export const CLASSES = { elephant: "Elephants", potential_elephant: "Potential elephants", mouse: "Mice" } as const;
-export const DECISIONS: Record<string, string> = {
+const DECISIONS: Record<string, string> = {
   pending: "waiting for you",
   kept: "keep what runs",
   outdated: "kept what ran",
@@ -108,3 +108,5 @@ export const DECISIONS: Record<string, string> = {
   expired: "expired",
   rolled_back: "rolled back",
 };
+// What a recommendation's status says, or the status itself where a newer service has another.
+export const decision = (status: string): string => DECISIONS[status] ?? status;

@@ -11,7 +11,7 @@ import type { Recommendation, Recommendations } from "../../service/documents.ts
 import { useKept } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { NEWEST, older } from "./older.ts";
-import { DECISIONS, bytes, count, gain, sameWatermark, score, watermark } from "../../format.ts";
+import { bytes, count, decision, gain, sameWatermark, score, watermark } from "../../format.ts";
 
 const DECIDED: Record<string, string> = {
   approved: "approved by",
@@ -30,7 +30,7 @@ function Gained({ of: { changes, improvement: { score_gain: gained, score_error:
 }
 
 function Decided({ of: one }: { of: Recommendation }) {
-  if (!one.decided_by) return <>{DECISIONS[one.status] ?? one.status}</>;
+  if (!one.decided_by) return <>{decision(one.status)}</>;
   return (
     <>
       {DECIDED[one.status] ?? one.status} {one.decided_by}
@@ -53,7 +53,7 @@ export function RoundsPanel() {
           caption="Recommendations, the newest first"
           rows={rows}
           keyOf={({ id }) => id}
-          text={(one) => `${one.id} ${DECISIONS[one.status] ?? one.status} ${one.decided_by ?? ""} ${watermark(one.recommendation)} ${one.created}`}
+          text={(one) => `${one.id} ${decision(one.status)} ${one.decided_by ?? ""} ${watermark(one.recommendation)} ${one.created}`}
           tall
           columns={[
             { name: "When", cell: (one) => <><a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a>{one.support && one.support.rounds > 1 && <small> newest round <Time at={one.support.last} /></small>}</>, by: (one) => Date.parse(one.created) },

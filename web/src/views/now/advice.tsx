@@ -12,7 +12,7 @@ import { address } from "../../router.ts";
 import { roundSaid } from "../../shell/round-words.ts";
 import { round } from "../../shell/round.ts";
 import type { Readiness, Recommendation, ListedRollout } from "../../service/documents.ts";
-import { DECISIONS, percent } from "../../format.ts";
+import { decision, percent } from "../../format.ts";
 import { Time } from "../../parts/time.tsx";
 import { advised, approvedWith, outdated } from "./advice-words.ts";
 
@@ -23,7 +23,7 @@ export function Decision({ of }: { of: Recommendation }) {
   const blocked = of.status === "pending" && (of.blocked?.length ?? 0) > 0;
   return (
     <Status id="decision" tone={blocked ? "warning" : (TONES[of.status] ?? "plain")}>
-      {blocked ? "cannot be approved now" : (DECISIONS[of.status] ?? of.status)}
+      {blocked ? "cannot be approved now" : decision(of.status)}
     </Status>
   );
 }

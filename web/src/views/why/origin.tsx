@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { Panel } from "../../parts/panel.tsx";
 import { Time } from "../../parts/time.tsx";
-import { CLASSES, DECISIONS, count, few, gain, named, percent, score, seconds, watermark } from "../../format.ts";
+import { CLASSES, count, decision, few, gain, named, percent, score, seconds, watermark } from "../../format.ts";
 import type { Policy, Recommendation } from "../../service/documents.ts";
 import { Table } from "../../parts/table.tsx";
 import { wholeWindow } from "./axes.ts";
@@ -20,11 +20,11 @@ export function OriginPanel({ of: round }: { of: Recommendation }) {
     .join(", ");
   const weights = Object.entries(round.weights ?? {}).map(([name, weight]) => `${(TERMS[name] ?? name).toLowerCase()} ${few(weight)}`);
   const tried = draws(round.candidates);
-  const decision = DECISIONS[round.status] ?? round.status;
+  const decided = decision(round.status);
   const pairs: [string, ComponentChildren][] = [
     ["Id", <code>{round.id}</code>],
     ["Made", <Time at={round.created} />],
-    ["Decision", round.decided_by && round.decided_at ? <>{decision} by {round.decided_by}, <Time at={round.decided_at} /></> : decision],
+    ["Decision", round.decided_by && round.decided_at ? <>{decided} by {round.decided_by}, <Time at={round.decided_at} /></> : decided],
     ["Engine", round.second_opinion ? `${round.engine}, then ${round.second_opinion.engine}` : round.engine],
     ["Seed", String(round.seed)],
     ["Version", round.version],
