@@ -28,23 +28,7 @@ PERIODS = 100
 DURATION_PERIODS = 14_400  # an hour at that pace
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The lab and the service, both listening."""
-
-    service: Child
-    lab: Child
-    url: str
-    lab_url: str
-
-    def check(self) -> None:
-        """Raises ``UnavailableError`` if one has failed."""
-        for child in (self.service, self.lab):
-            if not child.running:
-                child.finish()
-
-
-class _Driver:
+class Driver:
     """Advances the lab at its pace and asks for a round after each window, in threads of its own.
 
     Rounds begin after an amount of simulated traffic, not of time, so that the first recommendation is the
@@ -53,6 +37,7 @@ class _Driver:
 
     def __init__(self, lab: LabAt, service: ServiceAt, lab_process: Child) -> None:
         self._lab, self._service, self._lab_process = lab, service, lab_process
+        self.failure: UnavailableError | None = None
         self._stopped = threading.Event()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo-driver")
         self._threads.submit(self._drive)
@@ -74,11 +59,30 @@ class _Driver:
                 if period - last >= PERIODS and round_.done():
                     round_, last = self._ask(), period
             self._lab_process.ask_to_end()
-        except UnavailableError:
-            pass  # a process has ended: the caller checks why
+        except UnavailableError as error:
+            self.failure = error
 
     def _ask(self) -> Future[Answer]:
         return self._threads.submit(self._service.tune)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The lab and the service, both listening, and what drives them."""
+
+    service: Child
+    lab: Child
+    driver: Driver
+    url: str
+    lab_url: str
+
+    def check(self) -> None:
+        """Raises ``UnavailableError`` if one has failed."""
+        for child in (self.service, self.lab):
+            if not child.running:
+                child.finish()
+        if self.driver.failure is not None and self.lab.running:
+            raise self.driver.failure
 
 
 @contextmanager
@@ -96,11 +100,12 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
         children = stack.enter_context(Children(folder))  # ends first: calls to its processes then fail
         service = children.start_service(FABRIC, settings, port)
         lab = children.start("lab", "lab", *lab_arguments(lab_port, f"http://{LOOPBACK}:{port}", seed=seed))
-        running = Served(service, lab, service.url(), lab.url())
-        at_lab = callers.enter_context(closing(LabAt(lab, running.lab_url)))
-        at_service = callers.enter_context(closing(ServiceAt(service, running.url)))
-        callers.callback(_Driver(at_lab, at_service, lab).stop)
-        yield running
+        url, lab_url = service.url(), lab.url()
+        at_lab = callers.enter_context(closing(LabAt(lab, lab_url)))
+        at_service = callers.enter_context(closing(ServiceAt(service, url)))
+        driver = Driver(at_lab, at_service, lab)
+        callers.callback(driver.stop)
+        yield Served(service, lab, driver, url, lab_url)
 
 
 def service_settings(lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
