@@ -89,7 +89,7 @@ TRAFFIC = MappingProxyType(
         "web search 0.5, vendor clocks": Live(LeafSpine(uplink_gbps=400.0), "websearch:0.5", "vendor"),
         "data mining 0.5": Live(LeafSpine(uplink_gbps=400.0), "data-mining:0.5"),
         "Hadoop 0.3 and incast": Live(_WIDE, "hadoop:0.3,incast:10:each_bytes=64KB:period=500us"),
-        "the served demo": Live(
+        "web search 0.6 and incast, 25G": Live(
             LeafSpine(rate_gbps=25.0, uplink_gbps=100.0),
             "websearch:0.6,incast:12:each_bytes=64KB:period=1ms",
         ),
