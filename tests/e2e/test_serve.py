@@ -78,6 +78,7 @@ def answer(client: httpx.Client, example: Path) -> dict[str, Any]:
         "rejected": 0,
         "errors": [],
         "error_count": 0,
+        "unread": [],
     }
     tuned = client.post("/v1/tune")
     assert tuned.status_code == 200, tuned.text
