@@ -16,7 +16,9 @@ from typing import Any
 from bench.__main__ import parser_of
 from bench.figure import Figure
 from bench.replay import GROWING, INCUMBENT, REFERENCE, fabric_under
-from service.tuning.recordings import recorded_scenario
+from service.tuning.fabric import read_fabric
+from service.tuning.recordings import read_recording
+from service.tuning.round import rebuilt
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.problem import SearchSettings, TuningProblem
@@ -30,10 +32,9 @@ LARGE_GOAL_S = 60.0
 
 def scenario_from_reports(name: str = "websearch-16") -> tuple[Scenario, str]:
     """The scenario and dominant class that a recording's reports give, as ``ecntwin tune`` builds them."""
-    recording, found = recorded_scenario(
-        REFERENCE / f"{name}.int.ndjson.gz", REFERENCE / f"{name}.scenario.json", None, INCUMBENT
-    )
-    return found.scenario, recording.state.dominant_class.label
+    declared, fabric = read_fabric(REFERENCE / f"{name}.scenario.json", None)
+    recording = read_recording(REFERENCE / f"{name}.int.ndjson.gz", declared)
+    return rebuilt(recording.state, fabric, INCUMBENT).scenario, recording.state.dominant_class.label
 
 
 def run(

@@ -168,10 +168,11 @@ def tune(
     declared, fabric = read_fabric(topology, read_dcqcn(dcqcn) if dcqcn is not None else None)
     recording = read_recording(reports, declared)
     ask = Ask(fabric=fabric, search=search, base=None, seed=seed, version=ecntwin_version())
-    document = _round(
-        recording, with_candidates(ask, candidates), running, n_workers=n_workers, quiet=as_json
-    )
-    report_rejected(recording)
+    wanted = with_candidates(ask, candidates)
+    try:
+        document = _round(recording, wanted, running, n_workers=n_workers, quiet=as_json)
+    finally:  # what was left out may be why it failed
+        report_rejected(recording)
     if as_json:
         print_json(document)
         return

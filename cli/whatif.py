@@ -16,8 +16,9 @@ from cli.output import WIDE, console, headed_table, print_json, say, shown_progr
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
-from service.tuning.fabric import read_dcqcn, read_json
-from service.tuning.recordings import parse_watermark, recorded_scenario
+from service.tuning.fabric import read_dcqcn, read_fabric, read_json
+from service.tuning.recordings import parse_watermark, read_recording
+from service.tuning.round import rebuilt
 from service.tuning.whatif import Wanted, what_if, workers_for
 from settings.errors import InputError
 from settings.validation import mistake
@@ -55,10 +56,10 @@ def problem_of(
             "give one of the two",
         )
     running = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
-    recording, found = recorded_scenario(
-        reports, topology, None if dcqcn is None else read_dcqcn(dcqcn), running
-    )
+    declared, fabric = read_fabric(topology, None if dcqcn is None else read_dcqcn(dcqcn))
+    recording = read_recording(reports, declared)
     report_rejected(recording)
+    found = rebuilt(recording.state, fabric, running)
     if found.failure is not None:
         say(f"not calibrated: {found.failure}")
     return found.scenario

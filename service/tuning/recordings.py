@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from service.tuning.fabric import read_fabric
-from service.tuning.round import Ask, rebuilt
+from service.tuning.round import Ask
 from settings.errors import InputError
 from settings.load import read_bytes
 from telemetry.decode.json import decode
@@ -17,9 +16,7 @@ from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import Topology
 from telemetry.window.window import Window
-from twin.arrivals.calibrate import Calibrated
 from twin.errors import WatermarkError
-from twin.senders.dcqcn import DcqcnParams
 from twin.units import BYTES, SHARE, quantity
 from twin.watermark import Watermark
 
@@ -91,16 +88,3 @@ def with_candidates(ask: Ask, candidates: int) -> Ask:
     """
     narrowed = min(ask.search.narrowed, candidates // 4)
     return replace(ask, search=replace(ask.search, candidates=candidates, narrowed=narrowed))
-
-
-def recorded_scenario(
-    reports: Path, topology: Path, dcqcn: DcqcnParams | None, incumbent: Watermark | None
-) -> tuple[Recording, Calibrated]:
-    """The reports of a file, and the scenario that a round rebuilds from them; ``topology`` may be a scenario
-    file.
-
-    ``incumbent`` is what ran then, None: no calibration. Raises ``InputError`` and ``TwinError``.
-    """
-    declared, fabric = read_fabric(topology, dcqcn)
-    recording = read_recording(reports, declared)
-    return recording, rebuilt(recording.state, fabric, incumbent)

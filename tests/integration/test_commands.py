@@ -385,6 +385,24 @@ def test_reports_that_cannot_be_used_are_one_sentence(
         command.refused("tune", "--reports", tmp_path / name, "--topology", topology)
 
 
+def test_misspelt_keys_are_told_before_what_they_make_fail(
+    command: Command, example: Path, tmp_path: Path
+) -> None:
+    reports = tmp_path / "reports.ndjson"
+    with gzip.open(example / "reports.ndjson.gz", "rt") as lines:
+        reports.write_text("".join(islice(lines, 500)).replace("queue_bytes", "queue_byte"), "utf-8")
+    given = ("--reports", reports, "--topology", example / "topology.json")
+    for name, *more in (
+        ("tune", "--candidates", 2, "--workers", 0),
+        ("whatif", "--watermark", "5KB,200KB,1%"),
+    ):
+        code, _, err = command(name, *given, *more)
+        assert code == INPUT
+        hint, error = err.splitlines()[-2:]
+        assert "keys that were not read: hops[].queue_byte" in hint
+        assert "none of them with a depth" in error
+
+
 def test_reports_that_fit_no_declared_port_are_told(command: Command, example: Path, tmp_path: Path) -> None:
     document = json.loads((example / "topology.json").read_text("utf-8"))
     cut, other = tmp_path / "cut.json", tmp_path / "other.json"

@@ -11,10 +11,12 @@ import pytest
 
 from cli.tune import example_folder, report_rejected
 from service.tuning.fabric import read_fabric
-from service.tuning.recordings import parse_watermark, read_recording, recorded_scenario
+from service.tuning.recordings import parse_watermark, read_recording
+from service.tuning.round import rebuilt
 from settings.errors import ApiError, InputError
 from telemetry.errors import WindowError
-from twin.senders.dcqcn import VENDOR
+from twin.scenario import Scenario
+from twin.senders.dcqcn import VENDOR, DcqcnParams
 from twin.watermark import Watermark
 
 
@@ -44,22 +46,26 @@ def test_other_watermarks_are_refused(given: str, says: str) -> None:
     assert caught.value.where.startswith("--incumbent")
 
 
+def scenario_of(example: Path, topology: Path, dcqcn: DcqcnParams | None) -> Scenario:
+    declared, fabric = read_fabric(topology, dcqcn)
+    recording = read_recording(example / "reports.ndjson.gz", declared)
+    assert recording.accepted == 31_983
+    return rebuilt(recording.state, fabric, None).scenario
+
+
 def test_a_scenario_file_says_the_pooled_ports_and_acknowledgements(example: Path, tmp_path: Path) -> None:
     document = json.loads((example / "scenario.json").read_text("utf-8"))
     only = {"switch": "tor1", "to": document["topology"]["hosts"][3]["name"]}
     path = tmp_path / "one.json"
     path.write_text(json.dumps(document | {"monitored_ports": [only], "ack_wire_bytes": 0}), "utf-8")
-    rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None)[1].scenario
-    assert rebuilt.ack_wire_bytes == 0
-    assert [(port.node, port.peer) for port in (rebuilt.ports[p] for p in rebuilt.monitored)] == [
+    found = scenario_of(example, path, None)
+    assert found.ack_wire_bytes == 0
+    assert [(port.node, port.peer) for port in (found.ports[p] for p in found.monitored)] == [
         (only["switch"], only["to"])
     ]
-    recording, bare = recorded_scenario(
-        example / "reports.ndjson.gz", example / "topology.json", VENDOR, None
-    )
-    assert len(bare.scenario.monitored) == 16
-    assert bare.scenario.dcqcn == VENDOR
-    assert recording.accepted == 31_983
+    bare = scenario_of(example, example / "topology.json", VENDOR)
+    assert len(bare.monitored) == 16
+    assert bare.dcqcn == VENDOR
 
 
 def test_the_recording_is_read_whole(example: Path) -> None:
