@@ -141,7 +141,9 @@ class _Merging:
     def int_(self, discovered: Topology) -> None:
         """Takes addresses, rates that nobody gave, and links that nobody else shows."""
         used = self._by_port(self._links_of_file)
-        self._by_address = {one.ip: name for name, one in self._hosts.items() if one.ip is not None}
+        # Flows name hosts by either, so no host may have the address that is another's name.
+        self._by_address = {name: name for name in self._hosts}
+        self._by_address |= {one.ip: name for name, one in self._hosts.items() if one.ip is not None}
         addresses: defaultdict[str, dict[str, None]] = defaultdict(dict)
         of_host = {host.name: host.ip for host in discovered.hosts}
         for link in discovered.links:
@@ -300,6 +302,7 @@ class _Merging:
         if host is not None:
             name = host if address is None else self._by_address.setdefault(address, host)
             self._hosts.setdefault(name, Host(name, address))
+            self._by_address.setdefault(name, name)
             cable = Cable.of(*(End(name) if end.node == host else end for end in cable.ends))
         self._links_of_file[cable] = _Known(cable, link.rate_gbps)
         self._tell(
@@ -311,7 +314,7 @@ class _Merging:
         taken = self._by_address
         for name, found in addresses.items():
             host, (first, *more) = self._hosts[name], found
-            if host.ip is None and not more and first not in taken:
+            if host.ip is None and not more and taken.get(first, name) == name:
                 self._hosts[name] = replace(host, ip=first)
                 taken[first] = name
             elif host.ip is not None and host.ip in found:

@@ -357,6 +357,13 @@ def test_int_gives_hosts_their_addresses() -> None:
     ]
 
 
+def test_no_host_gets_the_name_of_another_as_its_address() -> None:
+    seen = shown(Link("h2", "leaf1", 100, 1, None, "Ethernet0"), hosts=("h2",))
+    found = merged(discovered=seen)
+    assert found.topology.hosts == (Host("h1"), Host("h2"))
+    assert told(found) == ["INT shows h2 behind the port of h1, and it is the address of h2"]
+
+
 def test_int_shows_several_addresses_of_a_host_with_several_nics() -> None:
     seen = shown(
         Link("10.0.0.7", "leaf1", 100, 1, None, "Ethernet0"),
