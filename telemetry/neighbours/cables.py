@@ -72,12 +72,15 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is known before: all switches, the declared ports of each, declared hosts, ``bare`` cables."""
+    """What is known before: all switches, the declared ports of each, declared hosts, whose ``addresses``
+    are, ``bare`` cables.
+    """
 
     switches: Sequence[str]
     names: Names
     ports: Mapping[str, Sequence[str]]
     hosts: Sequence[str]
+    addresses: Mapping[str, str]
     cables: frozenset[Cable]
 
 
@@ -208,14 +211,20 @@ class _Joining:
 
     def _host_end(self, here: End, one: Neighbour) -> End | None:
         if one.system is None:
-            return End(one.chassis or "", nic_of(one) or "")
+            chassis = one.chassis or ""
+            return End(self._around.addresses.get(chassis, chassis), nic_of(one) or "")
         declared = self._hosts.device(one.system)
         if not isinstance(declared, Ambiguous) and len(declared) > 1:
             declared = Ambiguous(f"that is a name of {' and of '.join(declared)}")
         if isinstance(declared, Ambiguous):
             self._not_clear(here, one.system, declared)
             return None
-        name = declared[0] if declared else self._host_forms.setdefault(one.system.casefold(), one.system)
+        if declared:
+            name = declared[0]
+        elif one.system in self._around.addresses:
+            name = self._around.addresses[one.system]
+        else:
+            name = self._host_forms.setdefault(one.system.casefold(), one.system)
         return End(name, nic_of(one) or "")
 
     def _is_one(self, host: str, seen: Sequence[tuple[End, Neighbour, End]]) -> bool:

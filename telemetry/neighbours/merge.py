@@ -92,6 +92,7 @@ class _Merging:
             self._names,
             ports,
             tuple(self._hosts),
+            self._host_by_address(),
             frozenset(bare(cable, self._is_switch) for cable in self._declared),
         )
         joined = self._joined = join(self._read, around)
@@ -142,8 +143,7 @@ class _Merging:
         """Takes addresses, rates that nobody gave, and links that nobody else shows."""
         used = self._by_port(self._links_of_file)
         # Flows name hosts by either, so no host may have the address that is another's name.
-        self._by_address = {name: name for name in self._hosts}
-        self._by_address |= {one.ip: name for name, one in self._hosts.items() if one.ip is not None}
+        self._host_called = {name: name for name in self._hosts} | self._host_by_address()
         addresses: defaultdict[str, dict[str, None]] = defaultdict(dict)
         of_host = {host.name: host.ip for host in discovered.hosts}
         for link in discovered.links:
@@ -240,6 +240,9 @@ class _Merging:
         """Its ends that hold one cable: ports of switches, and NICs with a name."""
         return [end for end in cable.ends if end.port or end.node in self._is_switch]
 
+    def _host_by_address(self) -> dict[str, str]:
+        return {one.ip: name for name, one in self._hosts.items() if one.ip is not None}
+
     def _by_port(self, cables: Iterable[Cable]) -> dict[End, Cable]:
         return {end: cable for cable in cables for end in self._ports(cable)}
 
@@ -300,9 +303,11 @@ class _Merging:
     def _int_link(self, cable: Cable, link: Link, host: str | None, address: str | None) -> Cable:
         """Takes a link that only INT shows, its host named by its address; returns its cable."""
         if host is not None:
-            name = host if address is None else self._by_address.setdefault(address, host)
+            called = [one for one in (address, host) if one is not None]
+            name = next((self._host_called[one] for one in called if one in self._host_called), host)
             self._hosts.setdefault(name, Host(name, address))
-            self._by_address.setdefault(name, name)
+            for one in (*called, name):
+                self._host_called.setdefault(one, name)
             cable = Cable.of(*(End(name) if end.node == host else end for end in cable.ends))
         self._links_of_file[cable] = _Known(cable, link.rate_gbps)
         self._tell(
@@ -311,7 +316,7 @@ class _Merging:
         return cable
 
     def _address(self, addresses: Mapping[str, Mapping[str, None]]) -> None:
-        taken = self._by_address
+        taken = self._host_called
         for name, found in addresses.items():
             host, (first, *more) = self._hosts[name], found
             if host.ip is None and not more and taken.get(first, name) == name:

@@ -65,7 +65,12 @@ def topologies(draw: st.DrawFn) -> Topology:
     """Any that is allowed, on names like those of switches and neighbours."""
     names = draw(st.lists(NAMES, unique=True, min_size=2))
     cut = draw(st.integers(0, len(names)))
-    hosts = tuple(Host(name, name if draw(st.booleans()) else None) for name in names[:cut])
+    addresses = draw(st.lists(NAMES.filter(lambda one: one not in names[:cut]), unique=True, max_size=cut))
+    others = [*addresses, *[None] * (cut - len(addresses))]
+    hosts = tuple(
+        Host(name, name if draw(st.booleans()) else other)
+        for name, other in zip(names[:cut], others, strict=True)
+    )
     ends = draw(st.permutations([(name, port) for name in names for port in PORTS]))
     links = [
         Link(a, b, draw(st.sampled_from([25.0, 100.0])), 1.0, a_port, b_port)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.neighbours.model import Port, SwitchNeighbours
+from telemetry.neighbours.model import Neighbour, Port, SwitchNeighbours
 from telemetry.topology import Host, Link, Topology
 from tests.unit.telemetry.neighbours.fabric import (
     AS_IT_IS,
@@ -355,6 +355,18 @@ def test_int_gives_hosts_their_addresses() -> None:
     assert told(found) == [
         "h1 is declared with 10.0.0.1, INT shows 10.0.0.7 at its port; the former is taken"
     ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [to("Ethernet0", "10.0.0.1", "ens1f0"), to("Ethernet0", None, "ens1f0", chassis="10.0.0.1")],
+    ids=["as its name", "as its chassis"],
+)
+def test_a_host_that_announces_its_declared_address_is_that_host(row: Neighbour) -> None:
+    found = merged(fabric(leaf1=sees(row, to("Ethernet4", "spine1", "Ethernet0"))), declared=declared())
+    assert cables(found) == WHOLE
+    assert found.topology.hosts == (Host("h1", "10.0.0.1"), Host("h2", "10.0.0.2"))
+    assert found.differences == ()
 
 
 def test_no_host_gets_the_name_of_another_as_its_address() -> None:
