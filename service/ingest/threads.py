@@ -24,8 +24,8 @@ from telemetry.report import ReportProblem
 SMALL_BYTES = 128 << 10
 """Size of a body as unpacked; decoding one takes some 3 ms, 40 ms at worst."""
 
-MOST_UNREAD = 100
-"""A body may spell keys anew each time."""
+MOST_LOGGED = 100
+"""Keys that were not read; a body may spell them anew each time."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -107,13 +107,13 @@ class Added(NamedTuple):
 
 
 class UnreadKeys:
-    """Keys that records had and the format does not: the log names each once, and ``MOST_UNREAD`` of them."""
+    """Keys that records had and the format does not: the log names each once, and ``MOST_LOGGED`` of them."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def tell(self, keys: Sequence[str]) -> None:
-        new = [key for key in keys if key not in self._told][: MOST_UNREAD - len(self._told)]
+        new = [key for key in keys if key not in self._told][: MOST_LOGGED - len(self._told)]
         if new:
             self._told.update(new)
             _log.warning("JSON records have keys that were not read: %s; is one misspelt?", ", ".join(new))

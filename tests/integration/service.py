@@ -116,6 +116,18 @@ def _document(answer: httpx.Response, status: int) -> Any:
     return answer.json()
 
 
+def all_taken(count: int, *, duplicates: int = 0) -> dict[str, Any]:
+    """The answer to a body of which nothing is wrong."""
+    return {
+        "accepted": count,
+        "duplicates": duplicates,
+        "rejected": 0,
+        "errors": [],
+        "error_count": 0,
+        "unread": [],
+    }
+
+
 INSTALLED = AdapterRegistry.with_installed()  # which looks through every installed package
 
 
