@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,8 +36,9 @@ class Driver:
     same on every machine.
     """
 
-    def __init__(self, lab: LabAt, service: ServiceAt, lab_process: Child) -> None:
-        self._lab, self._service, self._lab_process = lab, service, lab_process
+    def __init__(self, service: Child, lab: Child) -> None:
+        self._lab = lab
+        self._at_lab, self._at_service = LabAt(lab, lab.url()), ServiceAt(service, service.url())
         self.failure: UnavailableError | None = None
         self._stopped = threading.Event()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo-driver")
@@ -47,24 +48,26 @@ class Driver:
         """Once the processes have ended, which cuts a call short."""
         self._stopped.set()
         self._threads.shutdown()
+        self._at_lab.close()
+        self._at_service.close()
 
     def _drive(self) -> None:
         try:
-            self._lab.advance(PERIODS * PERIOD_S)  # as fast as it can
+            self._at_lab.advance(PERIODS * PERIOD_S)  # as fast as it can
             began_s, round_, last = time.monotonic(), self._ask(), PERIODS
             for period in range(PERIODS + 1, DURATION_PERIODS + 1):
                 due_s = began_s + (period - PERIODS) * PERIOD_S / PACE
                 if self._stopped.wait(max(0.0, due_s - time.monotonic())):
                     return
-                self._lab.advance(period * PERIOD_S)
+                self._at_lab.advance(period * PERIOD_S)
                 if period - last >= PERIODS and round_.done():
                     round_, last = self._ask(), period
-            self._lab_process.ask_to_end()
+            self._lab.ask_to_end()
         except UnavailableError as error:
             self.failure = error
 
     def _ask(self) -> Future[Answer]:
-        return self._threads.submit(self._service.tune)
+        return self._threads.submit(self._at_service.tune)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +96,18 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
     Raises ``InputError`` for a port that is taken, and ``UnavailableError`` where one does not start.
     """
     port, lab_port = free_ports({"--port": port, "--lab-port": lab_port})
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ecntwin-demo-")))
+    with (
+        TemporaryDirectory(prefix="ecntwin-demo-") as name,
+        ExitStack() as drivers,
+        Children(Path(name)) as children,  # ends first: calls to its processes then fail
+    ):
         lab_url = f"http://{LOOPBACK}:{lab_port}"
-        settings = service_settings(lab_url, f"sqlite:///{folder / 'ecntwin.db'}", seed=seed)
-        callers = stack.enter_context(ExitStack())
-        children = stack.enter_context(Children(folder))  # ends first: calls to its processes then fail
+        settings = service_settings(lab_url, f"sqlite:///{Path(name) / 'ecntwin.db'}", seed=seed)
         service = children.start_service(FABRIC, settings, port)
         lab = children.start("lab", "lab", *lab_arguments(lab_port, f"http://{LOOPBACK}:{port}", seed=seed))
-        url, lab_url = service.url(), lab.url()
-        at_lab = callers.enter_context(closing(LabAt(lab, lab_url)))
-        at_service = callers.enter_context(closing(ServiceAt(service, url)))
-        driver = Driver(at_lab, at_service, lab)
-        callers.callback(driver.stop)
-        yield Served(service, lab, driver, url, lab_url)
+        driver = Driver(service, lab)
+        drivers.callback(driver.stop)
+        yield Served(service, lab, driver, service.url(), lab.url())
 
 
 def service_settings(lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
