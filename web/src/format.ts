@@ -3,6 +3,8 @@ import type { Figure, Watermark } from "./service/documents.ts";
 
 type Known = Figure | undefined;
 const NONE = "–";
+// A figure and its unit stay on one line.
+const SPACE = "\u00a0";
 
 function scaled(value: number, units: readonly string[]): string {
   let size = Math.abs(value);
@@ -12,7 +14,7 @@ function scaled(value: number, units: readonly string[]): string {
     unit += 1;
   }
   const digits = size === 0 || size >= 99.95 || Number.isInteger(size) ? 0 : size >= 9.995 ? 1 : 2;
-  return `${value < 0 ? "−" : ""}${size.toFixed(digits)} ${units[unit]}`;
+  return `${value < 0 ? "−" : ""}${size.toFixed(digits)}${SPACE}${units[unit]}`;
 }
 
 export const bytes = (value: Known): string => (value == null ? NONE : scaled(value, ["B", "KB", "MB", "GB", "TB"]));
@@ -33,7 +35,7 @@ export const score = (value: Known): string => (value == null ? NONE : value.toF
 export function gain(value: Known, error?: Known): string {
   if (value == null) return NONE;
   const hundredths = (one: number) => (100 * one).toFixed(Math.abs(one) < 0.0995 ? 1 : 0).replace(/^-?0(\.0)?$/, "0").replace("-", "−");
-  return `${hundredths(value)}${error ? ` ± ${hundredths(error)}` : ""} %`;
+  return `${hundredths(value)}${error ? `${SPACE}±${SPACE}${hundredths(error)}` : ""}${SPACE}%`;
 }
 
 export function percent(value: Known): string {
@@ -41,25 +43,25 @@ export function percent(value: Known): string {
   const hundred = value * 100;
   const size = Math.abs(hundred);
   const digits = size === 0 || size >= 9.95 ? 0 : size >= 0.995 ? 1 : 2;
-  return `${hundred < 0 ? "−" : ""}${Number(size.toFixed(digits))} %`;
+  return `${hundred < 0 ? "−" : ""}${Number(size.toFixed(digits))}${SPACE}%`;
 }
 
 export const signed = (value: number): string => (value > 0 ? `+${percent(value)}` : percent(value));
 
 // Of something that should be 0: what is too little to be told is not told as none.
-export const portion = (value: Known): string => (value && value < 5e-5 ? "under 0.01 %" : percent(value));
+export const portion = (value: Known): string => (value && value < 5e-5 ? `under 0.01${SPACE}%` : percent(value));
 
 const HOUR_S = 3_600;
 const DAY_S = 24 * HOUR_S;
 
 export function seconds(value: Known): string {
   if (value == null) return NONE;
-  if (value === 0) return "0 s";
-  if (value < 1e-3) return `${Number((value * 1e6).toPrecision(3))} µs`;
-  if (value < 1) return `${Number((value * 1e3).toPrecision(3))} ms`;
-  if (value >= 2 * DAY_S) return `${few(value / DAY_S)} days`;
-  if (value >= 2 * HOUR_S) return `${few(value / HOUR_S)} h`;
-  return `${value < 1000 ? Number(value.toPrecision(3)) : count(value)} s`;
+  if (value === 0) return `0${SPACE}s`;
+  if (value < 1e-3) return `${Number((value * 1e6).toPrecision(3))}${SPACE}µs`;
+  if (value < 1) return `${Number((value * 1e3).toPrecision(3))}${SPACE}ms`;
+  if (value >= 2 * DAY_S) return `${few(value / DAY_S)}${SPACE}days`;
+  if (value >= 2 * HOUR_S) return `${few(value / HOUR_S)}${SPACE}h`;
+  return `${value < 1000 ? Number(value.toPrecision(3)) : count(value)}${SPACE}s`;
 }
 
 // Hours, minutes and seconds to go: "0:04:57".

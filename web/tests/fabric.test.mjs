@@ -145,6 +145,6 @@ test("names that do not fit lose what all share, and are cut", () => {
 
 test("a little loss or pause of a switch is not told as none", () => {
   const one = { name: "leaf1", depth_p99_bytes: null, load: null, over_kmin: 0 };
-  assert.match(said({ ...one, pause_share: 2e-5, drops_per_s: 0.3 }), /paused under 0\.01 % · 0\.3 drops a second$/);
+  assert.match(said({ ...one, pause_share: 2e-5, drops_per_s: 0.3 }), /paused under 0\.01\u00a0% · 0\.3 drops a second$/);
   assert.match(said({ ...one, pause_share: 0, drops_per_s: 0 }), /load not known$/);
 });

@@ -85,10 +85,10 @@ test("measured less predicted has the error of both", () => {
 
 test("what rounds promised and what came of it is a sentence", () => {
   assert.match(gainsSaid([UNSEEN], "balanced"), /^1 rollout for the balanced policy; none has been measured/);
-  assert.match(gainsSaid([SEEN, UNSEEN], "balanced"), /1 was measured\. .* 8.0 % was predicted and 5.0 % measured, 3.0 % apart; none made/);
-  assert.match(gainsSaid([{ ...SEEN, measured: -0.04 }], "balanced"), /; 1 made things worse by more than 2 %/);
+  assert.match(gainsSaid([SEEN, UNSEEN], "balanced"), /1 was measured\. .* 8.0\u00a0% was predicted and 5.0\u00a0% measured, 3.0\u00a0% apart; none made/);
+  assert.match(gainsSaid([{ ...SEEN, measured: -0.04 }], "balanced"), /; 1 made things worse by more than 2\u00a0%/);
   assert.deepEqual(policiesOf([SEEN, { ...SEEN, policy: "latency" }, UNSEEN]), ["balanced", "latency"]);
-  assert.equal(gainSentence(SEEN), "The twin predicted a gain of 8.0 ± 3.0 % for the balanced policy; measured since, it is 5.0 ± 4.0 %, −3.0 ± 5.0 % from it.");
+  assert.equal(gainSentence(SEEN), "The twin predicted a gain of 8.0\u00a0±\u00a03.0\u00a0% for the balanced policy; measured since, it is 5.0\u00a0±\u00a04.0\u00a0%, −3.0\u00a0±\u00a05.0\u00a0% from it.");
   assert.match(gainSentence(UNSEEN), /none has been measured yet/);
 });
 

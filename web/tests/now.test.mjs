@@ -15,10 +15,10 @@ import { helped, judged } from "../src/views/now/helped-words.ts";
 const FIGURE = { name: "loss_share", value: 0, level: "well", watch_from: 1e-6, bad_from: 1e-4, sentence: "no loss", hour_median: 0, hour: [["2026-01-01T00:00:00Z", 0], ["2026-01-01T00:00:10Z", 0.002]] };
 
 test("a figure of the condition tells its limits exactly, and its last hour", () => {
-  assert.equal(limits(FIGURE), "watch from 0.0001 %, bad from 0.01 %");
+  assert.equal(limits(FIGURE), "watch from 0.0001\u00a0%, bad from 0.01\u00a0%");
   assert.equal(limits({ ...FIGURE, name: "elephant_slowdown", watch_from: 5, bad_from: null }), "watch from 5×");
   assert.equal(limits({ ...FIGURE, watch_from: null, bad_from: null }), "no limit is set");
-  assert.equal(trendSaid(FIGURE), "Packets lost in the last hour: at most 0.2 %, median 0 %.");
+  assert.equal(trendSaid(FIGURE), "Packets lost in the last hour: at most 0.2\u00a0%, median 0\u00a0%.");
   assert.match(trendSaid({ ...FIGURE, hour: [] }), /nothing was measured/);
   assert.equal(namedFigure({ name: "of_tomorrow" }).name, "of tomorrow");
 });
@@ -32,7 +32,7 @@ test("a trend has a gap where nothing was measured, and shows a point alone", ()
 const ADVICE = { status: "pending", changes: true, verdict: "change", blocked: [], score_is: "gain", improvement: { score_gain: 0.081, score_error: 0.019 } };
 
 test("what would be changed is an answer", () => {
-  assert.deepEqual(advised(ADVICE), { answer: "A change: 8.1 ± 1.9 % better", tone: "busy" });
+  assert.deepEqual(advised(ADVICE), { answer: "A change: 8.1\u00a0±\u00a01.9\u00a0% better", tone: "busy" });
   assert.equal(advised({ ...ADVICE, blocked: [{ reason: "frozen", until: null }] }).tone, "warning");
   assert.equal(advised({ ...ADVICE, changes: false, status: "kept" }).answer, "No change is advised");
   assert.equal(advised({ ...ADVICE, changes: false }).answer, "A change of NICs", "the watermark stays, and it waits");
@@ -42,15 +42,15 @@ test("what would be changed is an answer", () => {
 
 test("what was approved with NICs is told by its own gain", () => {
   const joint = { ...ADVICE, status: "approved", sets: ["watermark", "nic"], co_tuning: { gain: 1.02, gain_error: 0.22 } };
-  assert.equal(advised(joint).answer, "Approved with NICs: predicted 102 ± 22 % better");
-  assert.equal(advised({ ...joint, sets: ["watermark", "roles"] }).answer, "Approved by port role: predicted 102 ± 22 % better");
-  assert.equal(advised({ ...joint, sets: ["watermark"] }).answer, "Approved: predicted 8.1 ± 1.9 % better");
+  assert.equal(advised(joint).answer, "Approved with NICs: predicted 102\u00a0±\u00a022\u00a0% better");
+  assert.equal(advised({ ...joint, sets: ["watermark", "roles"] }).answer, "Approved by port role: predicted 102\u00a0±\u00a022\u00a0% better");
+  assert.equal(advised({ ...joint, sets: ["watermark"] }).answer, "Approved: predicted 8.1\u00a0±\u00a01.9\u00a0% better");
   assert.equal(approvedWith({ ...joint, status: "pending" }), null);
 });
 
 test("what stands behind advice is told with how steady it was", () => {
   const support = { rounds: 5, last: "", moments: 8, traffic_s: 0.08, hour_rounds: 12, hour_agreeing: 11, changed: null };
-  assert.equal(supportSaid(support), "5 rounds give this answer, judged on 80 ms of traffic from 8 moments. 11 of 12 rounds of the last hour agree.");
+  assert.equal(supportSaid(support), "5 rounds give this answer, judged on 80\u00a0ms of traffic from 8 moments. 11 of 12 rounds of the last hour agree.");
   assert.match(supportSaid({ ...support, hour_agreeing: 12 }), /Steady: all 12/);
   assert.match(supportSaid({ ...support, rounds: 1, hour_rounds: 1 }), /^1 round gives .* no other round/);
 });
@@ -77,11 +77,11 @@ test("another hash is no change that is measured", () => {
 });
 
 test("whether the last change helped is told from two errors on", () => {
-  assert.deepEqual(judged(SEEN), { answer: "Yes: 16 ± 6.0 % better", tone: "good" });
-  assert.deepEqual(judged({ ...SEEN, measured: -0.2 }), { answer: "No: 20 ± 6.0 % worse", tone: "critical" });
-  assert.equal(judged({ ...SEEN, measured: 0.11 }).answer, "Too small to tell: 11 ± 6.0 %");
+  assert.deepEqual(judged(SEEN), { answer: "Yes: 16\u00a0±\u00a06.0\u00a0% better", tone: "good" });
+  assert.deepEqual(judged({ ...SEEN, measured: -0.2 }), { answer: "No: 20\u00a0±\u00a06.0\u00a0% worse", tone: "critical" });
+  assert.equal(judged({ ...SEEN, measured: 0.11 }).answer, "Too small to tell: 11\u00a0±\u00a06.0\u00a0%");
   assert.equal(judged({ ...SEEN, measured: null }), null);
-  assert.equal(judged({ ...SEEN, measured: 0, measured_error: null }).answer, "Too small to tell: 0 %");
+  assert.equal(judged({ ...SEEN, measured: 0, measured_error: null }).answer, "Too small to tell: 0\u00a0%");
   assert.equal(helped(ROLLOUT, { ...SEEN, measured: null }).answer, "Not measured yet");
   assert.equal(helped({ ...ROLLOUT, phase: "rolled_back", why: "pauses" }, SEEN).sentence, "Reason: pauses");
   assert.equal(helped({ ...ROLLOUT, summary: { ...ROLLOUT.summary, written: 0 } }, null).answer, "It was a dry run");
@@ -99,7 +99,7 @@ test("a day with one round counts as one round", () => {
   const all = overall(days);
   assert.ok(Math.abs(all.gain - 0.09) < 1e-9);
   assert.equal(all.error, 0.02);
-  assert.match(adviceSaid(days), /^10 rounds on 2 days, 9 of which advised a change\. .* 9\.0 ± 2\.0 % better/);
+  assert.match(adviceSaid(days), /^10 rounds on 2 days, 9 of which advised a change\. .* 9\.0\u00a0±\u00a02\.0\u00a0% better/);
   assert.match(adviceSaid([days[1]]), /advised no change/);
 });
 
@@ -121,7 +121,7 @@ test("times of another day have their date and zone, and the year where it is an
 
 test("from three times as much on, a change is told in times", () => {
   assert.equal(change(1, 42.87, { good: 0 }).text, "43 times");
-  assert.equal(change(1, 1.5, { good: 0 }).text, "+50 %");
+  assert.equal(change(1, 1.5, { good: 0 }).text, "+50\u00a0%");
 });
 
 test("the stages of a round are told plainly", () => {

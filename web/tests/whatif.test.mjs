@@ -122,7 +122,7 @@ const FIGURES = {
 test("differences are told in percent and in words, what is unknown is left out", () => {
   assert.equal(
     beside(FIGURES, { ...FIGURES, queue_mean_bytes: 50, slowdown: { mice: { p99: 3 }, elephant: { mean: null } } }),
-    "Beside what runs: the mean queue 50 % shorter and the slowest mice 25 % faster; the 99th percentile queue and goodput unchanged.",
+    "Beside what runs: the mean queue 50\u00a0% shorter and the slowest mice 25\u00a0% faster; the 99th percentile queue and goodput unchanged.",
   );
   assert.match(beside(FIGURES, FIGURES), /^No figure differs/);
   assert.match(beside(FIGURES, { ...FIGURES, loss_bytes: 5 }), /Packets would be lost/);

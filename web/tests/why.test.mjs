@@ -36,20 +36,20 @@ test("without weights nothing is claimed", () => {
 test("the axes are of raw terms, which compare across all windows", () => {
   const [queue] = acrossAxes({ ...ROUND, candidates: [{ ...NOW, slowdown: { mice: { p99: null } }, queue_p99_bytes: null }] });
   assert.equal(Math.round(queue.of(NOW)), 10_000);
-  assert.match(queue.show(queue.of(NOW)), /^10(\.0)? KB$/);
+  assert.match(queue.show(queue.of(NOW)), /^10(\.0)?\u00a0KB$/);
   const [throughput] = upAxes(ROUND);
-  assert.equal(throughput.show(throughput.of(BETTER)), "+50 %");
+  assert.equal(throughput.show(throughput.of(BETTER)), "+50\u00a0%");
   assert.ok(queue.everyone && throughput.everyone);
 });
 
 const OUTCOME = { predicted: { queue_change: -0.3 }, queue_change: -0.2, since: "2026-01-01T00:00:00Z", after: {} };
 
 test("what came of it is said as far as it is known", () => {
-  assert.equal(sentence(OUTCOME), "The twin predicted a mean queue 30 % shorter; measured since, it is 20 % shorter.");
+  assert.equal(sentence(OUTCOME), "The twin predicted a mean queue 30\u00a0% shorter; measured since, it is 20\u00a0% shorter.");
   assert.match(sentence({ ...OUTCOME, after: null }), /nothing comparable has been measured/);
   assert.match(sentence({ ...OUTCOME, since: null, after: null }), /no switch has been set yet/);
-  assert.match(sentence({ ...OUTCOME, queue_change: 0.5 }), /it is 50 % longer/);
+  assert.match(sentence({ ...OUTCOME, queue_change: 0.5 }), /it is 50\u00a0% longer/);
   const traffic = (bytes) => ({ throughput_bytes_per_s: bytes });
-  assert.match(sentence({ ...OUTCOME, before: traffic(100), after: traffic(130) }), /But 30 % more traffic passed/);
+  assert.match(sentence({ ...OUTCOME, before: traffic(100), after: traffic(130) }), /But 30\u00a0% more traffic passed/);
   assert.doesNotMatch(sentence({ ...OUTCOME, before: traffic(100), after: traffic(105) }), /traffic/);
 });

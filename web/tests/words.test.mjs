@@ -8,44 +8,44 @@ import { marks, progressOf, said, steps } from "../src/views/act/rollout-words.t
 import { together } from "../src/views/act/switch-words.ts";
 
 test("figures have three digits, a unit, and a dash where they are not known", () => {
-  assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0 B", "1.00 KB", "1.50 KB", "123 KB", "1.60 MB"]);
-  assert.equal(bits(12.5e9), "100 Gbit/s");
-  assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50 %", "1.2 %", "0 %", "−25 %"]);
-  assert.deepEqual([2e-6, 0.0125, 3, 3_600, 9_000, 259_200].map(seconds), ["2 µs", "12.5 ms", "3 s", "3\u202f600 s", "2.5 h", "3 days"]);
+  assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0\u00a0B", "1.00\u00a0KB", "1.50\u00a0KB", "123\u00a0KB", "1.60\u00a0MB"]);
+  assert.equal(bits(12.5e9), "100\u00a0Gbit/s");
+  assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50\u00a0%", "1.2\u00a0%", "0\u00a0%", "−25\u00a0%"]);
+  assert.deepEqual([2e-6, 0.0125, 3, 3_600, 9_000, 259_200].map(seconds), ["2\u00a0µs", "12.5\u00a0ms", "3\u00a0s", "3\u202f600\u00a0s", "2.5\u00a0h", "3\u00a0days"]);
   assert.deepEqual([-3, 0.2, 297, 86_400].map(countdown), ["0:00:00", "0:00:01", "0:04:57", "24:00:00"]);
   assert.deepEqual(["a port is off", "is LLDP on?", "so it is."].map(closed), ["a port is off.", "is LLDP on?", "so it is."]);
   assert.deepEqual([several(1, "switch", "switches"), several(2, "switch", "switches")], ["1 switch", "2 switches"]);
 });
 
 test("a change says better or worse by the figure's own sense", () => {
-  assert.deepEqual(change(100, 50, { good: -1 }), { text: "−50 %", tone: "better" });
-  assert.deepEqual(change(100, 150, { good: -1 }), { text: "+50 %", tone: "worse" });
-  assert.deepEqual(change(100, 150, { good: 0 }), { text: "+50 %", tone: "" });
+  assert.deepEqual(change(100, 50, { good: -1 }), { text: "−50\u00a0%", tone: "better" });
+  assert.deepEqual(change(100, 150, { good: -1 }), { text: "+50\u00a0%", tone: "worse" });
+  assert.deepEqual(change(100, 150, { good: 0 }), { text: "+50\u00a0%", tone: "" });
   assert.deepEqual(change(100, 100.1, { good: 1 }), { text: "same", tone: "" });
   assert.deepEqual(change(0, 5, { good: -1 }), { text: "new", tone: "worse" });
   assert.deepEqual(change(null, 5, { good: -1 }), { text: "–", tone: "" });
   assert.deepEqual(change(0.25, 0.5, { good: 1, absolute: score }), { text: "+0.250", tone: "better" });
-  assert.deepEqual(change(0, 0.081, { good: 1, absolute: gain }), { text: "+8.1 %", tone: "better" });
+  assert.deepEqual(change(0, 0.081, { good: 1, absolute: gain }), { text: "+8.1\u00a0%", tone: "better" });
 });
 
 test("a gain is percent with its error, as the sentence of why has it", () => {
-  assert.equal(gain(0.081, 0.019), "8.1 ± 1.9 %");
-  assert.equal(gain(-0.34, 0.12), "−34 ± 12 %");
-  assert.equal(gain(0.03), "3.0 %");
-  assert.deepEqual([gain(0, 0), gain(-0.0001), gain(null)], ["0 %", "0 %", "–"]);
+  assert.equal(gain(0.081, 0.019), "8.1\u00a0±\u00a01.9\u00a0%");
+  assert.equal(gain(-0.34, 0.12), "−34\u00a0±\u00a012\u00a0%");
+  assert.equal(gain(0.03), "3.0\u00a0%");
+  assert.deepEqual([gain(0, 0), gain(-0.0001), gain(null)], ["0\u00a0%", "0\u00a0%", "–"]);
 });
 
 const AT = { slowdown: { mice: {}, elephant: {} }, paused_share: 0.001, pfc_pause_s: 0.5, loss_bytes: 0, score: 0.08, score_error: 0.02, score_normalised: 0.213 };
 
 test("gains and scores min–max are never told as one", () => {
-  assert.equal(worth(AT, "gain"), "8.0 ± 2.0 %");
+  assert.equal(worth(AT, "gain"), "8.0\u00a0±\u00a02.0\u00a0%");
   assert.equal(worth(AT, undefined), "0.080");
   const names = (by) => comparedBy(by).flatMap(({ name, pick, show }) => (/Gain|Score/.test(name) ? [`${name} ${show(pick(AT), AT)}`] : []));
-  assert.deepEqual(names("gain"), ["Gain over what runs 8.0 ± 2.0 %"]);
+  assert.deepEqual(names("gain"), ["Gain over what runs 8.0\u00a0±\u00a02.0\u00a0%"]);
   assert.deepEqual(names("normalised"), ["Score, min–max of its round 0.080"]);
   const paused = comparedBy("gain").find(({ name }) => name === "Paused by PFC");
-  assert.equal(paused.show(paused.pick(AT), AT), "500 ms (0.1 %)");
-  assert.equal(paused.show(1e-6, { ...AT, paused_share: 1e-6 }), "1 µs (under 0.01 %)");
+  assert.equal(paused.show(paused.pick(AT), AT), "500\u00a0ms (0.1\u00a0%)");
+  assert.equal(paused.show(1e-6, { ...AT, paused_share: 1e-6 }), "1\u00a0µs (under 0.01\u00a0%)");
 });
 
 test("frames of events are understood, comments are not events", () => {
@@ -92,7 +92,7 @@ test("hosts are counted beside switches", () => {
 
 test("what many switches run is told together, the most frequent first", () => {
   const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, differs: false });
-  assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400 KB / 1.60 MB / 20 %, 1 not known, 1 runs 100 KB / 1.60 MB / 20 %.");
+  assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400\u00a0KB / 1.60\u00a0MB / 20\u00a0%, 1 not known, 1 runs 100\u00a0KB / 1.60\u00a0MB / 20\u00a0%.");
   assert.match(together([1, 2, 3, 4, 5].map((kmin) => run(1_000 * kmin))), /, 2 run 2 other settings\.$/);
   assert.match(together([run(0), ...Array(2).fill({ running: null, differs: true })]), /: 2 differ by queue, 1 not known\.$/);
 });
@@ -103,7 +103,7 @@ test("a switch that was taken back ends with what it ran, and one that was not r
     const { from, to } = marks({ switch: "leaf1", progress, before, after, target }, { ...ROLLOUT, phase });
     return `${from} → ${to}`;
   };
-  const [was, is] = ["400 KB / 1.60 MB / 20 %", "2 KB / 16 KB / 30 %"];
+  const [was, is] = ["400\u00a0KB / 1.60\u00a0MB / 20\u00a0%", "2\u00a0KB / 16\u00a0KB / 30\u00a0%"];
   assert.equal(told("soak", "set"), `${was} → ${is}`);
   assert.equal(told("canary", "waiting", null), `${was} → ${is} wanted`);
   assert.equal(told("rolled_back", "restored"), `${is} → ${was}`);

@@ -54,7 +54,7 @@ def test_a_slider_is_moved_and_the_twin_answers(page: Page, measured: Served) ->
     expect(kmin).to_be_visible(timeout=PATIENCE_MS)
     expect_answered(page)
     expect(page.locator("#beside")).to_contain_text("This is what runs")
-    expect(kmin).to_have_attribute("aria-valuetext", "400 KB")
+    expect(kmin).to_have_attribute("aria-valuetext", "400\u00a0KB")
 
     before = len(asked.bodies)
     kmin.focus()
@@ -78,7 +78,7 @@ def test_a_slider_is_moved_and_the_twin_answers(page: Page, measured: Served) ->
 
     page.get_by_role("button", name="What runs").click()
     expect(page.locator("#beside")).to_contain_text("This is what runs")
-    expect(kmin).to_have_attribute("aria-valuetext", "400 KB")
+    expect(kmin).to_have_attribute("aria-valuetext", "400\u00a0KB")
 
 
 def test_kmin_stays_below_kmax_and_what_cannot_be_is_not_asked(page: Page, measured: Served) -> None:
@@ -88,7 +88,7 @@ def test_kmin_stays_below_kmax_and_what_cannot_be_is_not_asked(page: Page, measu
     expect(number).to_be_visible(timeout=PATIENCE_MS)
     expect_answered(page)
     number.fill("3000")
-    expect(page.get_by_role("slider", name="Kmax")).to_have_attribute("aria-valuetext", "3.00 MB")
+    expect(page.get_by_role("slider", name="Kmax")).to_have_attribute("aria-valuetext", "3.00\u00a0MB")
     expect_answered(page)
     assert asked.bodies[-1]["watermarks"] == [{"kmin_bytes": 3_000_000, "kmax_bytes": 3_000_001, "pmax": 0.2}]
 

@@ -36,7 +36,9 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(why: Page, found: 
     tip = scatter.locator(".tip")
     scatter.locator("svg .symbol.star").first.hover(force=True)
     expect(tip).to_contain_text("Recommended: Kmin" if found["changes"] else "Runs now, and stays: Kmin")
-    expect(tip).to_contain_text(re.compile("gain .* %: bulk speed .* of now, small-message delay .* of now"))
+    expect(tip).to_contain_text(
+        re.compile("gain .*\u00a0%: bulk speed .* of now, small-message delay .* of now")
+    )
 
     scatter.get_by_role("application").focus()
     why.keyboard.press("Home")
@@ -81,7 +83,7 @@ def test_the_parts_add_up_to_the_gain(why: Page, found: dict[str, Any]) -> None:
     assert total == pytest.approx(100 * gained, abs=0.51)
     expect(why.locator("#terms")).to_contain_text("±")
     expect(why.locator("#gain-bar").get_by_role("img")).to_have_attribute(
-        "aria-label", re.compile("bulk speed .*small-message delay .*margin 3 %")
+        "aria-label", re.compile("bulk speed .*small-message delay .*margin 3\u00a0%")
     )
     if found["changes"]:
         expect(why.locator("#won")).to_contain_text("over what runs: ")

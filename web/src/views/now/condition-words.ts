@@ -24,7 +24,7 @@ interface Named {
 }
 
 const times = (value: number) => `${Number(value.toPrecision(4))}×`;
-const share = (value: number) => `${Number((100 * value).toPrecision(4))} %`;
+const share = (value: number) => `${Number((100 * value).toPrecision(4))}\u00a0%`;
 
 const FIGURES: Record<string, Named> = {
   packet_p99_slowdown: { name: "Small messages, p99", of: "of their time alone", show: ratio, limit: times },

@@ -39,7 +39,7 @@ export function sharesIn(round: Recommendation): ((one: Prediction) => Shares) |
   return (one) => shares(one, incumbent, policy, persistent);
 }
 
-export const ofNow = (value: number): string => `${Math.round(100 * value)} %`;
+export const ofNow = (value: number): string => `${Math.round(100 * value)}\u00a0%`;
 
 function shareAxis(round: Recommendation, part: keyof Shares, name: string): CandidateAxis[] {
   const found = sharesIn(round);
