@@ -82,6 +82,18 @@ async def test_the_published_vectors_are_taken_one_by_one(tmp_path: Path) -> Non
         assert here.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue="3") == 2
 
 
+async def test_packets_of_a_datagram_count_each_and_one_that_is_told_twice_once(tmp_path: Path) -> None:
+    flow = FlowKey("10.0.0.1", "10.0.0.9", 40_001, 4791, 17)
+    told = Metadata(layer1=(9, 17), queue=(3, 0))  # by a switch without a clock, whose queue stays empty
+    reports = [
+        report_v2(told, flags=2, inner=packet(flow, transport, packet_bytes=1_048), inner_type=InnerType.IPV4)
+        for transport in (base_transport(17, number) for number in (100, 101, 102, 102))
+    ]
+    async with running(wanted(tmp_path)) as here:
+        assert await post(here, datagram(*reports)) == all_taken(4, duplicates=1)
+        assert (await here.get("/v1/state"))["reports"] == 3
+
+
 @pytest.mark.parametrize("write", [pcap, pcapng])
 async def test_a_capture_is_as_many_payloads_and_was_received_when_it_was_captured(
     tmp_path: Path, write: Any
