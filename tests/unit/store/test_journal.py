@@ -6,11 +6,12 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from settings.errors import UnavailableError
 from store.database import Database
@@ -48,6 +49,29 @@ def test_entries_come_back_as_they_were_and_in_order(tmp_path: Path, durable: bo
             JournalEntry(2, 1.0, "r", '{"ä": "ø"}'),
             JournalEntry(3, 0.0, "freeze", "{}"),
         ]
+
+
+def test_an_entry_that_is_there_though_its_writer_was_refused_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(url_of(tmp_path / "j.db"))
+    database.open()
+    journal, commit = Journal(database), database.write
+
+    async def unanswered(transaction: Callable[[Connection], object]) -> None:
+        await commit(transaction)
+        raise UnavailableError("database", "the connection was closed", "it answers", "look")
+
+    assert journal.read() == []
+    for round_of in ("first", "second"):
+        monkeypatch.setattr(database, "write", unanswered)
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                write(journal, b"doubtful")
+        monkeypatch.setattr(database, "write", commit)
+        write(journal, round_of.encode())
+    assert [entry.document for entry in journal.read()] == ["first", "second"]
+    database.close()
 
 
 def test_many_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
