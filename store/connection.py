@@ -80,7 +80,8 @@ class FileLocked(Lock):
     """A lock on a file beside SQLite's own, so that commands may write while the service runs."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = FileLock(f"{path}.lock", timeout=0, mode=_OWNER_ONLY, thread_local=False)
+        beside = os.path.realpath(path)  # not a link to it, of which there may be several
+        self._lock = FileLock(f"{beside}.lock", timeout=0, mode=_OWNER_ONLY, thread_local=False)
 
     def hold(self, connection: Connection) -> None:
         if self._lock.is_locked:

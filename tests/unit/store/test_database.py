@@ -158,6 +158,17 @@ def test_a_database_of_a_later_version_is_refused(database_url: str) -> None:
         pass
 
 
+def test_a_link_to_the_database_leads_to_the_same_lock(tmp_path: Path) -> None:
+    (tmp_path / "current.db").symlink_to(tmp_path / "real.db")
+    with opened(f"sqlite:///{tmp_path}/real.db") as first:
+        first.write_now(add)
+        with (
+            pytest.raises(SettingsError, match="one service alone"),
+            opened(f"sqlite:///{tmp_path}/current.db"),
+        ):
+            pass
+
+
 def test_a_second_service_is_refused_until_the_first_has_ended(database_url: str) -> None:
     with opened(database_url) as first:
         with pytest.raises(SettingsError, match="one service alone"), opened(database_url):
