@@ -80,7 +80,8 @@ class ByRoleAdapter:
         return Reading.of(self.switch, queues, max(reading.read_ns for reading in found))
 
     def confirm(self, change: StagedChange) -> None:
-        for role, part in self._of(change):
+        # The last part first: until its commit is confirmed, a switch may refuse all others.
+        for role, part in reversed(list(self._of(change))):
             self._roles[role].confirm(part)
 
     def rollback(self, change: StagedChange) -> None:

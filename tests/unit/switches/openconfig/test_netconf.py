@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from switches.adapter import Waiting
+from switches.by_role import ByRoleAdapter
 from switches.device import Device, Secret, UnitProfile
 from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.openconfig.netconf import NetconfAdapter
@@ -92,6 +94,26 @@ def switches(servers: dict[str, Switch], monkeypatch: pytest.MonkeyPatch) -> dic
 @pytest.fixture
 def switch(switches: dict[str, Switch]) -> Switch:
     return switches["named"]
+
+
+def test_by_role_the_part_that_waits_is_confirmed_before_all_others(switches: dict[str, Switch]) -> None:
+    """Without names for commits, a switch refuses all others while one waits."""
+    switch, ports = switches["bound"], {"host": (PORTS[0],), "up": (PORTS[1],)}
+    marks = {"host": NEW, "up": Watermark(90_000, 300_000, 0.1)}
+    with closing(
+        ByRoleAdapter(
+            switch.adapter(role="by-role", ports=PORTS[:2]),
+            {role: switch.adapter(role=role, ports=own) for role, own in ports.items()},
+            ports,
+        )
+    ) as here:
+        change = here.stage_by_role(marks, NEW, "r1")
+        here.apply(change)
+        here.verify(change)
+        here.confirm(change)
+        switch.server.expire()
+        runs = {queue.port: queue.watermark for queue in here.read().queues}
+    assert runs == {ports[role][0]: mark for role, mark in marks.items()}
 
 
 def test_a_change_is_one_edit_and_a_commit_named_after_it(switch: Switch) -> None:
