@@ -18,7 +18,7 @@ from switches.base import Capabilities, StagedChange
 from switches.cli.policies import Line, Policies, Section
 from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below, sections
 from switches.device import Device, options_of
-from switches.errors import AccessError, CapabilityError, RefusedError, unreadable
+from switches.errors import AccessError, CapabilityError, ConcurrentEditError, RefusedError, unreadable
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"permission denied|not authori[sz]ed|authori[sz]ation failed", re.IGNORECASE)
@@ -155,7 +155,11 @@ class NxosAdapter(WredLineAdapter):
         self._end(change)
 
     def rollback(self, change: StagedChange) -> None:
-        lines = self._undoing(change, self._found_since())
+        try:
+            lines = self._undoing(change, self._found_since())
+        except ConcurrentEditError:
+            self._remove_checkpoint(change)
+            raise
         if lines:
             # The checkpoint is not used: it would also revert what others have configured since.
             self._write(lines)
@@ -170,11 +174,14 @@ class NxosAdapter(WredLineAdapter):
 
     def _end(self, change: StagedChange) -> None:
         """Removes the checkpoint of the change, and saves the configuration if that is wanted."""
+        self._remove_checkpoint(change)
+        if self._options.save:
+            self._session.show("copy running-config startup-config")
+
+    def _remove_checkpoint(self, change: StagedChange) -> None:
         name = name_of(change.id)
         if self._options.checkpoint and self._session.has_checkpoint(name):
             self._session.show(f"no checkpoint {name}")
-        if self._options.save:
-            self._session.show("copy running-config startup-config")
 
     def _found(self) -> Found:
         running = sections(self._session.show("show running-config ipqos"))

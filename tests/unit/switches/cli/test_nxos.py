@@ -147,6 +147,21 @@ def test_a_checkpoint_is_made_once_and_only_where_it_is_wanted(switch: NxosSwitc
     assert switch.checkpoints == {}
 
 
+def test_a_change_that_others_have_overwritten_leaves_no_checkpoint(
+    switch: NxosSwitch, adapter: Switches
+) -> None:
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    theirs = (
+        "random-detect minimum-threshold 9 kbytes maximum-threshold 10 kbytes drop-probability 7 weight 0"
+    )
+    switch.set_by_hand(3, theirs)
+    with pytest.raises(ConcurrentEditError):
+        here.rollback(change)
+    assert (switch.checkpoints, switch.line(3)) == ({}, theirs)
+
+
 def test_another_changes_checkpoint_is_left(switch: NxosSwitch, adapter: Switches) -> None:
     switch.checkpoints["ecntwin-r1-a2"] = ""
     here = adapter()
