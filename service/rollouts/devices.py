@@ -14,10 +14,10 @@ from nics.base import Reading as NicsReading
 from nics.base import StagedChange as NicsChange
 from nics.parameters import values_text
 from rollout.plan import RoleTarget, RolloutPlan, Target
-from rollout.state import Change
+from rollout.state import Change, Confirm, MemberAction, Verify
 from service.nics.polling import NicPolling
 from service.switches.fleet import Fleet, StillWanted
-from switches.base import Reading, StagedChange, SwitchAdapter
+from switches.base import Reading, StagedChange, SwitchAdapter, alike
 from switches.by_role import ByRoleAdapter
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
 from switches.hashing.values import StagedHash
@@ -31,6 +31,18 @@ MemberReading = Reading | NicsReading
 T = TypeVar("T")
 
 
+class Room:
+    """Room for ``at_once`` steps. Read-backs and confirmations of what was set do not queue behind further
+    sets: until it is confirmed, a device's own timer may take a change back.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._setting, self._ending = asyncio.Semaphore(at_once), asyncio.Semaphore(at_once)
+
+    def of(self, action: MemberAction) -> asyncio.Semaphore:
+        return self._ending if isinstance(action, Verify | Confirm) else self._setting
+
+
 class Devices(Protocol):
     """The members of one kind. Steps have exclusive use of a member's adapter, and raise what it raises and
     ``OvertakenError`` where they are not ``still`` wanted once it is free. ``room`` is for as many steps as
@@ -38,7 +50,7 @@ class Devices(Protocol):
     """
 
     noun: str
-    room: asyncio.Semaphore
+    room: Room
 
     def writes(self, name: str) -> bool:
         """Whether the settings allow the device to be written now."""
@@ -62,7 +74,7 @@ class SwitchDevices:
 
     def __init__(self, fleet: Fleet, at_once: int) -> None:
         self._fleet = fleet
-        self.room = asyncio.Semaphore(at_once)
+        self.room = Room(at_once)
 
     def writes(self, name: str) -> bool:
         return self._fleet.writes(name)
@@ -137,7 +149,7 @@ class HostDevices:
 
     def __init__(self, nics: NicPolling, at_once: int) -> None:
         self._nics = nics
-        self.room = asyncio.Semaphore(at_once)
+        self.room = Room(at_once)
 
     def writes(self, name: str) -> bool:
         return self._nics.writes(name)
@@ -175,7 +187,7 @@ class HashDevices:
 
     def __init__(self, fleet: Fleet, at_once: int) -> None:
         self._fleet = fleet
-        self.room = asyncio.Semaphore(at_once)
+        self.room = Room(at_once)
 
     def writes(self, name: str) -> bool:
         return self._fleet.writes(name)
@@ -235,7 +247,7 @@ def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
 
 def _check_not_changed_elsewhere(change: StagedChange, wanted: Watermark | None) -> None:
     """Checks that the switch still runs what the approval was based on: staging reads it anew."""
-    if wanted is not None and change.ran != wanted:
+    if wanted is not None and not alike(change.ran, wanted):
         raise ConcurrentEditError(
             f"switch {change.switch!r}",
             str(change.ran or "queues that differ"),
@@ -248,7 +260,7 @@ def _check_roles_not_changed_elsewhere(change: StagedChange, roles: Mapping[str,
     """As the check of a switch, where it was last set by role; a queue without a port's name is not told."""
     wanted = {port: target.watermark for target in roles.values() for port in target.ports}
     for queue in change.before:
-        if queue.watermark != wanted.get(queue.port, queue.watermark):
+        if not alike(queue.watermark, wanted.get(queue.port, queue.watermark)):
             _check_not_changed_elsewhere(replace(change, before=(queue,), parts=()), wanted[queue.port])
 
 

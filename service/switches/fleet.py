@@ -18,7 +18,7 @@ from service.switches.adapters import Adapters
 from service.switches.readings import UNREAD, OnReading, SwitchReadings
 from settings.errors import UnavailableError
 from settings.twin import IncumbentSettings
-from switches.base import Reading, SwitchAdapter
+from switches.base import Reading, SwitchAdapter, alike
 from switches.by_role import ByRoleAdapter
 from switches.dryrun import DryRunAdapter
 from switches.errors import SwitchError, UnknownSwitchError
@@ -151,8 +151,9 @@ class Fleet:
         reading, wanted = self._readings.known(switch).reading, self.set_to(switch)
         if roles := self.set_watermarks.by_role(switch):
             by_port = {port: target.watermark for target in roles.values() for port in target.ports}
-            return any(mark != by_port.get(port, mark) for (port, _), mark in self.queues_of(switch).items())
-        return reading is not None and wanted is not None and reading.watermark != wanted
+            queues = self.queues_of(switch).items()
+            return not all(alike(mark, by_port.get(port, mark)) for (port, _), mark in queues)
+        return reading is not None and wanted is not None and not alike(reading.watermark, wanted)
 
     def of_roles(self, switch: str, ports: Mapping[str, tuple[str, ...]]) -> ByRoleAdapter:
         """The adapter of a switch by its ports' roles, made when it is first asked for.
