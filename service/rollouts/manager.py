@@ -7,7 +7,7 @@ import json
 import logging
 import math
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import msgspec
 
@@ -195,14 +195,16 @@ class Rollouts:
                 "the freeze holds, but is not saved and ends with the service",
                 "freeze once more when the database is back",
             ) from error
-        if not frozen and self._runner.last_freeze != before:
-            return self.freeze  # somebody has frozen them while the thaw was written
-        self._runner.last_freeze = Freeze(frozen, by, at_s)
+        if not frozen:
+            if self._runner.last_freeze != before:
+                return self.freeze  # somebody has frozen them while the thaw was written
+            self._runner.last_freeze = Freeze(frozen, by, at_s)
         _log.warning("switches are %s by %s", "frozen" if frozen else "thawed", by)
         for rollout in list(self._rollouts.values()):
             rollout.changed.set()
         for rollout in list(self._rollouts.values()):
-            await self._runner.record_freeze(rollout)
+            with suppress(UnavailableError):  # its driver tells it once the journal can be written
+                await self._runner.record_freeze(rollout)
         return self.freeze
 
     def was_read(self, reading: MemberReading) -> None:

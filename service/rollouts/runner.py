@@ -284,7 +284,7 @@ class Runner:
             due = wanted_of(self._state(rollout), action.switch, self.clock.now_s())
             return not self._stopping and action == due
 
-        async with self._devices(rollout.state.plan, action.switch).room:
+        async with self._devices(rollout.state.plan, action.switch).room.of(action):
             if isinstance(action, Apply):
                 await self.record(rollout, Applying(at_s=self.clock.now_s(), switch=action.switch), still)
             if not still():
@@ -299,8 +299,9 @@ class Runner:
 
         async def runs(change: Change) -> bool:
             name = member_of(change)
-            async with self._devices(rollout.state.plan, name).room:
-                event = await self._timed(rollout, Verify(name, change), "check", still)
+            action = Verify(name, change)
+            async with self._devices(rollout.state.plan, name).room.of(action):
+                event = await self._timed(rollout, action, "check", still)
                 if isinstance(event, Failed):  # undone at once: others may take long to answer
                     await self.record(rollout, msgspec.structs.replace(event, step="check"), still)
                 return isinstance(event, Verified)

@@ -34,6 +34,9 @@ from tests.unit.service.rollouts.world import (
     PATIENCE_S,
     QUICK,
     T0,
+    Eyes,
+    Notes,
+    Switch,
     World,
     away,
     until,
@@ -133,6 +136,56 @@ async def test_a_thaw_takes_back_no_freeze_that_was_asked_for_while_it_was_writt
     monkeypatch.setattr(here.journal, "append", frozen_meanwhile)
     freeze = await here.rollouts.set_freeze(False, "ada")
     assert (freeze.frozen, freeze.by) == (True, "eve")
+
+
+async def test_a_freeze_holds_though_one_before_it_was_written_down_late(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, gates = here.journal.append, [asyncio.Event() for _ in range(3)]
+    waiting = iter(gates)
+
+    async def slow(subject: str, at_s: float, document: bytes) -> None:
+        await next(waiting).wait()
+        await append(subject, at_s, document)
+
+    monkeypatch.setattr(here.journal, "append", slow)
+    asked = ((True, "ada"), (False, "bob"), (True, "eve"))
+    first, thaw, last = [asyncio.create_task(here.rollouts.set_freeze(*one)) for one in asked]
+    await until(lambda: here.rollouts.freeze.by == "eve")
+    gates[0].set()
+    await first
+    gates[1].set()
+    freeze = await thaw
+    assert (freeze.frozen, freeze.by) == (True, "eve")
+    gates[2].set()
+    assert (await last).frozen
+
+
+async def test_a_thaw_that_is_written_down_is_answered_though_a_rollout_cannot_be_told(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "STALLED_S", 0.01)
+    here.switches["a"].gate.clear()
+    rollout = await here.rollouts.start(QUICK, "ada")
+    await until(lambda: "apply" in here.switches["a"].calls)
+    await here.rollouts.set_freeze(True, "eve")
+    here.switches["a"].gate.set()
+    await here.rests(rollout)
+    here.journal.refuse_from = "Thawed"
+    assert not (await here.rollouts.set_freeze(False, "eve")).frozen
+    here.journal.refuse_from, here.journal.broken = None, False
+    assert (await here.ended(rollout)).phase is Phase.DONE
+
+
+async def test_what_is_set_is_confirmed_before_all_others_are_set() -> None:
+    here = World({name: Switch(name) for name in "abc"}, Notes(), Eyes(), at_once=1)
+    here.switches["b"].gate.clear()
+    rollout = await here.rollouts.start(plan(("a", "b", "c"), soak_s=0.0), "ada")
+    await until(lambda: "confirm" in here.switches["a"].calls)
+    assert "apply" not in here.switches["c"].calls
+    here.switches["b"].gate.set()
+    assert (await here.ended(rollout)).phase is Phase.DONE
+    await here.stop()
 
 
 async def test_a_freeze_asked_for_before_the_journal_could_be_read_outlasts_what_it_says(here: World) -> None:

@@ -159,6 +159,7 @@ class World:
     before_its_entry: list[Event] = field(default_factory=list)
     timed: list[tuple[str, str]] = field(default_factory=list)
     wall_ahead_s: float = 0.0
+    at_once: int = 4
     nics: Hosts = field(default_factory=Hosts)
 
     def __post_init__(self) -> None:
@@ -188,7 +189,7 @@ class World:
             cast("Watcher", self.eyes),
             cast("RolloutNotifier", self),
             SteadyClock(lambda: next(ticks) + self.wall_ahead_s, lambda: float(next(ticks))),
-            at_once=4,
+            at_once=self.at_once,
             nic_at_once=4,
             measure_every_s=0.001,
         )
