@@ -70,7 +70,7 @@ class Journal:
         self._closed = True
 
     async def _write(
-        self, entry: ReturningInsert[tuple[int]], before: Callable[[Connection], object] | None = None
+        self, entry: ReturningInsert[int], before: Callable[[Connection], object] | None = None
     ) -> None:
         """Writes ``entry`` in one transaction with what is done ``before``."""
         if self._closed:
@@ -94,6 +94,6 @@ class Journal:
             self._doubtful = False
 
 
-def _entry(at_s: float, subject: str, document: bytes) -> ReturningInsert[tuple[int]]:
+def _entry(at_s: float, subject: str, document: bytes) -> ReturningInsert[int]:
     entry = journal.insert().values(at_s=at_s, subject=subject, document=document.decode())
     return entry.returning(journal.c.number)
