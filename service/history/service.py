@@ -72,6 +72,7 @@ class QueueHistory:
         self._seen: LatestState | None = None
         self._counted: RecentPorts | None = None
         self._last_ns: int | None = None
+        self._reported: set[Port] = set()  # in the newest state
         self._waiting_rows: dict[Hashable, int] = {}
         self.lost = 0
 
@@ -96,6 +97,11 @@ class QueueHistory:
         queues = () if seen is None else seen.state.queues
         rates = () if counted is None else counted.ports
         ports = await asyncio.to_thread(port_steps, queues, rates)
+        if seen is not None:
+            self._reported = {(queue.ref.switch, queue.ref.port) for queue in queues}
+        elif ports:  # a port that is left out of a step was idle, and of the silent ones nothing is known
+            unknown = self._reported - {(one.switch, one.port) for one in ports}
+            ports += [PortStep(*port, None, None, None, None, None) for port in filter(_storable, unknown)]
         if not ports:
             return False
         held = self.recorder.holds

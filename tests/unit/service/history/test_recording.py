@@ -20,7 +20,7 @@ from store import alarm_rows, gain_rows, residual_rows
 from store.alarm_rows import AlarmRow
 from store.database import Database, Recorder
 from store.gain_rows import GainRow
-from store.queue_rows import PortStep
+from store.queue_rows import PortStep, series
 from store.residual_rows import ResidualRow
 from store.tables import alarms, gains, queue_history, residuals
 from telemetry.counters.window import PortRates, Rates
@@ -174,6 +174,26 @@ def test_a_window_that_tells_nothing_of_now_is_not_written() -> None:
         world.ports.latest = RecentPorts((rates(pause_share=0.5),), {}, 1.0)
         world.history._seen = world.window.latest
         assert not await world.history.record()
+
+    in_world(None, story)
+
+
+def test_ports_whose_reports_fall_silent_are_unknown_not_idle_while_counters_go_on() -> None:
+    async def story(world: World) -> None:
+        world.sees(queue(port="busy"), queue(port="paused"))
+        for stale in (False, True):
+            world.window.stale = stale
+            world.ports.latest = RecentPorts((rates(port="paused", pause_share=0.5),), {}, world.now_s)
+            assert await world.history.record()
+            await world.recorder.flush()
+            world.now_s += 10
+        until_ns = EPOCH_NS + 20 * NS_PER_S
+        ports = [("leaf1", "busy"), ("leaf1", "paused")]
+        found = world.database.read_now(
+            lambda one: series(one, 10, width_s=20, since_ns=EPOCH_NS, until_ns=until_ns, ports=ports)
+        )
+        throughputs = {port: [point.step.throughput_bytes_per_s for point in found[port]] for port in ports}
+        assert throughputs == {port: [1e9] for port in ports}
 
     in_world(None, story)
 
