@@ -5,6 +5,7 @@ An error gives the place of a mistake and never the line itself, which may hold 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -145,13 +146,35 @@ def load_settings(path: Path | None = None) -> Settings:
         settings = Settings(**document)
     except SourceError as error:
         raise SettingsError(
-            "settings environment", str(error), "a section is a JSON object", "quote it as JSON"
+            f"environment {_not_json(str(error))}",
+            "text that is not JSON",
+            "a list or a whole section in one variable is JSON",
+            'write a list as ["leaf1", "leaf2"], a section as {"key": value}',
         ) from error
     except ValidationError as error:
         raise settings_error(error, source, unknown) from error
     if unknown:
         raise counted(unknown)
     return settings
+
+
+_FIELD = re.compile(r'field "(\w+)"')
+
+
+def _not_json(error: str) -> str:
+    """The variables that may be what pydantic-settings, which names only a section, could not parse."""
+    section = _FIELD.search(error)
+    begin = ENV_PREFIX + (section[1].upper() if section else "")
+
+    def parses(text: str) -> bool:
+        try:
+            json.loads(text)
+        except ValueError:
+            return False
+        return True
+
+    names = [name for name in sorted(os.environ) if name.upper().startswith(begin)]
+    return " or ".join(name for name in names if not parses(os.environ[name])) or f"{begin}…"
 
 
 def override(settings: Settings, *, host: str | None = None, port: int | None = None) -> Settings:

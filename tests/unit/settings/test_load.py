@@ -213,6 +213,17 @@ def test_every_mistake_in_the_environment_is_named(
         load_settings()
 
 
+def test_a_variable_that_is_not_json_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECNTWIN_ROLLOUT__CANARY", "leaf1")
+    monkeypatch.setenv("ECNTWIN_ROLLOUT__SOAK_S", "60")
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert str(caught.value) == (
+        "environment ECNTWIN_ROLLOUT__CANARY: received text that is not JSON; a list or a whole section in "
+        'one variable is JSON; write a list as ["leaf1", "leaf2"], a section as {"key": value}'
+    )
+
+
 def test_all_mistakes_of_file_and_environment_are_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
