@@ -40,7 +40,8 @@ REFRESH_IDLE_S = 15.0
 REPORTS_EVERY_S = 5.0
 
 _KIND_WIDTH = 14
-_QUIET = frozenset({"reports", "whatif", "round"})  # events that leave the header as it is
+# Events that leave the header as it is.
+_QUIET = frozenset({"reports", "whatif", "round", "condition", "advice"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,8 @@ class EventLines:
 
 _LINES: Mapping[str, Callable[[EventLines, Mapping[str, Any]], Text | None]] = {
     "reports": EventLines._reports,
+    "condition": lambda lines, data: None,  # it has changed: ecntwin status tells how
+    "advice": lambda lines, data: Text(_said(data.get("why")), "dim"),
     "round": EventLines._round,
     "recommendation": EventLines._recommendation,
     "decision": EventLines._decision,

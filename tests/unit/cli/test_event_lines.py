@@ -46,6 +46,8 @@ def told(kind: str, /, **data: Any) -> str | None:
             {"id": "a", "phase": "rolling_back", "what": "RollbackAsked", "why": "bob asked for it"},
             "a rolling back: rollback asked; bob asked for it",
         ),
+        ("condition", {}, None),
+        ("advice", {"why": "Keep: no gain is sure."}, "Keep: no gain is sure."),
         ("whatif", {"done": 3, "total": 4}, None),
         ("whatif", {"done": 4, "total": 4}, "4 predicted"),
         ("switch", {"switch": "leaf1", "reachable": False}, "leaf1 does not answer"),
