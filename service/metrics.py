@@ -25,7 +25,6 @@ from service.network_metrics import (
     NicMetrics,
     RecommendationMetrics,
 )
-from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
 OTHERS = "other"
@@ -228,7 +227,6 @@ class Metrics(_Exposed):
             "Time since a switch's counters were last polled successfully; NaN before the first time.",
             ["switch"],
         )
-        self.flows = gauge("ecntwin_flows", "Flows in the window, by class.", ["class"])
         self.last_report = gauge(
             "ecntwin_last_report_timestamp_seconds", "When the newest report arrived, Unix time."
         )
@@ -351,13 +349,6 @@ class Metrics(_Exposed):
         ):
             for value in values:
                 labelled.labels(value)
-        for flow_class in FlowClass:
-            self.flows.labels(flow_class.label).set(0)
-
-    def saw_state(self, state: NetworkState) -> None:
-        """Sets the flows of the window, by class."""
-        for flow_class in FlowClass:
-            self.flows.labels(flow_class.label).set(state.flows_by_class.get(flow_class, 0))
 
     def saw_gain(self, predicted: float, measured: float) -> None:
         """Sets the gains of a measured rollout; NaN: none yet."""

@@ -18,7 +18,7 @@ from service.documents.fabric import ConditionDocument
 from settings.alarms import KINDS
 from telemetry.alarms import LEVELS, Level
 from telemetry.counters.window import PortRates, Rates
-from telemetry.state import NetworkState
+from telemetry.state import FlowClass, NetworkState
 from twin.advice.guard import ABSTAINED
 from twin.watermark import Watermark
 
@@ -39,6 +39,9 @@ class NetworkMetrics:
         self.incast = gauge(
             "ecntwin_incast_degree",
             "Largest number of senders with unfinished messages to one receiver at any moment of the window.",
+        )
+        self.flows = gauge(
+            "ecntwin_flows", "Flows in the window, by class; NaN without fresh reports.", ["class"]
         )
         self.mice = gauge(
             "ecntwin_mice_to_elephants_ratio",
@@ -117,8 +120,8 @@ class NetworkMetrics:
             self.raised.labels(kind).inc()
 
     def saw_state(self, state: NetworkState | None) -> None:
-        """Incast degree, mice ratio, goodput and deepest queues of the window; NaN or absent where ``state``
-        is None (stale or empty).
+        """Incast degree, flows, mice ratio, goodput and deepest queues of the window; NaN or absent where
+        ``state`` is None (stale or empty).
         """
         worst = state.incast[0].degree if state is not None and state.incast else float("nan")
         self.incast.set(worst)
@@ -126,6 +129,9 @@ class NetworkMetrics:
         by_bytes = None if state is None else state.mice_to_elephants_bytes
         for by, ratio in (("flows", flows), ("bytes", by_bytes)):
             self.mice.labels(by).set(float("nan") if ratio is None else ratio)
+        for flow_class in FlowClass:
+            known = math.nan if state is None else state.flows_by_class.get(flow_class, 0)
+            self.flows.labels(flow_class.label).set(known)
         carried = math.nan if state is None else float(state.flows.throughput_bytes_per_s.sum())
         self.goodput.set(carried)
         deepest: dict[str, float] = {}

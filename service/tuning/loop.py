@@ -200,7 +200,7 @@ class TuningLoop:
         self._declared_at_last_round = self.window.declared
         try:
             snapshot, state = await self.window.seen()
-            self.metrics.saw_state(state)
+            self.metrics.network.saw_state(state)
             self.fleet.saw(state.topology.switches)
             # A round is advice: of switches that take longer, the last reading will do.
             with suppress(TimeoutError):

@@ -83,9 +83,11 @@ def test_pauses_and_queues_are_told_by_the_role_of_the_switch() -> None:
 def test_where_the_window_tells_nothing_of_now_its_figures_are_none() -> None:
     registry = CollectorRegistry()
     NetworkMetrics(registry).saw_state(None)
-    incast = registry.get_sample_value("ecntwin_incast_degree")
-    mice = registry.get_sample_value("ecntwin_mice_to_elephants_ratio", {"by": "flows"})
-    assert incast is not None
-    assert math.isnan(incast)
-    assert mice is not None
-    assert math.isnan(mice)
+    for name, labels in (
+        ("ecntwin_incast_degree", {}),
+        ("ecntwin_mice_to_elephants_ratio", {"by": "flows"}),
+        ("ecntwin_flows", {"class": "mouse"}),
+    ):
+        value = registry.get_sample_value(name, labels)
+        assert value is not None
+        assert math.isnan(value)
