@@ -120,11 +120,9 @@ def _payloads(data: bytes, options: DecodeOptions, problems: list[ReportProblem]
         return _hexadecimal(data, problems)
     if not is_capture(data):
         return iter([_Payload(data, None, "payload")] if data else [])
-    wanted = frozenset(options.ports)
     return (
         _Payload(one.payload, one.time_ns, f"frame {one.frame} payload", address_text(one.source))
-        for one in udp_datagrams(data, problems)
-        if not wanted or one.port in wanted
+        for one in udp_datagrams(data, problems, options.ports)
     )
 
 

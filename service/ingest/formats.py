@@ -51,17 +51,16 @@ def decode_body(
     problems: list[ReportProblem] = []
     found: list[Datagram] = []
     held_bytes = 0
-    for one in udp_datagrams(data, problems):
-        if not ports or one.port in ports:
-            found.append(one)
-            held_bytes += len(one.payload)
-            if len(found) > MOST_DATAGRAMS or held_bytes > MOST_PAYLOAD_BYTES:
-                raise OversizeError(
-                    "capture",
-                    f"more than {len(found) - 1} datagrams with {held_bytes - len(one.payload)} bytes",
-                    f"a capture holds at most {MOST_DATAGRAMS} with {MOST_PAYLOAD_BYTES} bytes",
-                    "cut it in parts (editcap -c 100000), and send them one after the other",
-                )
+    for one in udp_datagrams(data, problems, ports):
+        found.append(one)
+        held_bytes += len(one.payload)
+        if len(found) > MOST_DATAGRAMS or held_bytes > MOST_PAYLOAD_BYTES:
+            raise OversizeError(
+                "capture",
+                f"more than {len(found) - 1} datagrams with {held_bytes - len(one.payload)} bytes",
+                f"a capture holds at most {MOST_DATAGRAMS} with {MOST_PAYLOAD_BYTES} bytes",
+                "cut it in parts (editcap -c 100000), and send them one after the other",
+            )
     if not found:
         wanted = f" to port {', '.join(map(str, sorted(ports)))}" if ports else ""
         raise DecodeError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from telemetry.errors import DecodeError, ReportError
@@ -77,9 +77,12 @@ def is_capture(data: bytes) -> bool:
     return data[:4] in _PCAP or data[:4] == _PCAPNG
 
 
-def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagram]:
-    """The UDP datagrams of a capture, in order; unreadable frames are added to ``problems`` by number (at
-    most ``MOST_FRAGMENTS`` fragments). Raises ``DecodeError`` where the bytes are not a capture.
+def udp_datagrams(
+    data: bytes, problems: list[ReportProblem], ports: Collection[int] = ()
+) -> Iterator[Datagram]:
+    """The UDP datagrams of a capture to ``ports`` (none: all), in order; unreadable frames are added to
+    ``problems`` by number (at most ``MOST_FRAGMENTS`` fragments). Only the first fragment of a datagram shows
+    its port. Raises ``DecodeError`` where the bytes are not a capture.
     """
     if data[:4] == _PCAPNG:
         frames = _pcapng(memoryview(data), problems)
@@ -94,14 +97,17 @@ def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagr
         if packet is None:
             continue
         found = _udp(packet)
-        if isinstance(found, str):
+        if found is None or (ports and found[0] not in ports):
+            continue
+        if isinstance(found, _Fragment):
             fragments += 1
             if fragments <= MOST_FRAGMENTS:
                 remedy = "raise the path's MTU"
                 remedy += "; further ones are not reported" if fragments == MOST_FRAGMENTS else ""
-                said = ReportError(f"frame {number}", found, "a datagram is in one whole packet", remedy)
+                received, rule = "a fragment of a datagram", "a datagram is in one whole packet"
+                said = ReportError(f"frame {number}", received, rule, remedy)
                 problems.append(ReportProblem(number, str(said)))
-        elif found is not None:
+        else:
             yield Datagram(number, frame.time_ns, *found)
 
 
@@ -230,19 +236,25 @@ def _number(data: memoryview, at: int) -> int:
     return int.from_bytes(data[at : at + 2], "big")
 
 
-def _udp(packet: memoryview) -> tuple[int, bytes, bytes] | str | None:
-    """Destination port, payload and source address of a UDP packet; a description for a fragment."""
+class _Fragment(NamedTuple):
+    """``port`` is the destination port, which only a datagram's first fragment shows."""
+
+    port: int | None
+
+
+def _udp(packet: memoryview) -> tuple[int, bytes, bytes] | _Fragment | None:
+    """Destination port, payload and source address of a UDP packet."""
     if len(packet) < 20:
         return None
     if packet[0] >> 4 == 4:
         if packet[9] != _UDP:
             return None
-        if _number(packet, 6) & 0x3FFF:
-            return "a fragment of a datagram"
         begin, source = 4 * (packet[0] & 0xF), packet[12:16]
+        if (place := _number(packet, 6)) & 0x3FFF:
+            return _Fragment(None if place & 0x1FFF else _number(packet, begin + 2))
     elif packet[0] >> 4 == 6 and len(packet) > 40:
         if packet[6] == _IPV6_FRAGMENT and packet[40] == _UDP:
-            return "a fragment of a datagram"
+            return _Fragment(None if _number(packet, 42) >> 3 else _number(packet, 50))
         if packet[6] != _UDP:
             return None
         begin, source = 40, packet[8:24]

@@ -112,6 +112,28 @@ def test_a_fragment_over_ipv6_is_named() -> None:
     assert "fragment" in problems[0].detail
 
 
+@pytest.mark.parametrize("src", ["192.0.2.1", "2001:db8::1"])
+def test_of_fragments_to_other_ports_nothing_is_said(src: str) -> None:
+    dst = "2001:db8::9" if ":" in src else "192.0.2.9"
+
+    def fragments(port: int) -> list[bytes]:
+        found = []
+        for place in (0, 9):
+            frame = bytearray(udp(b"whole", REPORTS._replace(src=src, dst=dst, dport=port)))
+            if ":" in src:
+                frame[20] = 44
+                frame[54:54] = bytes([17, 0, 0, place << 3 | 1, 0, 0, 0, 7])
+            else:
+                frame[20:22] = bytes([0x20, place])
+            found.append(bytes(frame))
+        return found
+
+    problems: list[ReportProblem] = []
+    capture = pcap([*fragments(2049), *fragments(REPORTS.dport), FRAMES[1]])
+    assert [one.frame for one in udp_datagrams(capture, problems, (REPORTS.dport,))] == [4]
+    assert [problem.index for problem in problems] == [2]
+
+
 def test_of_many_fragments_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_module, "MOST_FRAGMENTS", 2)
     frame = bytearray(FRAMES[0])
