@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from ipaddress import IPv4Address
 from itertools import takewhile
+from socket import AF_INET6, inet_ntop, inet_pton
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,7 +289,7 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
     """Reads the declared format; raises ``TopologyError`` naming the wrong entry."""
     top = _mapping(document, where, tuple(_KEYS))
     hosts = tuple(
-        Host(str(_text(entry, "name", at)), _text(entry, "ip", at, optional=True))
+        Host(str(_text(entry, "name", at)), _as_reported(_text(entry, "ip", at, optional=True)))
         for at, entry in _entries(top, "hosts", where)
     )
     switches = tuple(str(_text(entry, "name", at)) for at, entry in _entries(top, "switches", where))
@@ -307,6 +308,14 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
         rule = "a fabric has links: every report of another port is rejected"
         raise TopologyError(f"{where} links", "an empty array", rule, "declare the links")
     return Topology(hosts, switches, links)
+
+
+def _as_reported(address: str | None) -> str | None:
+    """An IPv6 address as decoders write it, of its many spellings; anything else as it is."""
+    try:
+        return inet_ntop(AF_INET6, inet_pton(AF_INET6, address or ""))
+    except (OSError, ValueError):
+        return address
 
 
 def _mix(value: int, salt: int) -> int:

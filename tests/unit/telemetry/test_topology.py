@@ -38,6 +38,16 @@ def test_ports_are_both_ends_of_every_link() -> None:
     assert topology.switch_names == {"l1", "l2", "s1", "s2"}
 
 
+@pytest.mark.parametrize("spelt", ["2001:DB8::1", "2001:db8:0:0::1", "2001:0db8::0001"])
+def test_an_ipv6_address_is_that_of_reports_however_it_is_spelt(spelt: str) -> None:
+    named = copy.deepcopy(DOCUMENT)
+    named["hosts"][2]["ip"] = spelt
+    assert topology_from_json(named).host_by_address["2001:db8::1"] == "h3"
+    named["hosts"][1]["ip"] = "2001:db8::1"
+    with pytest.raises(TopologyError, match="an address belongs to one host"):
+        topology_from_json(named)
+
+
 def test_a_host_s_port_names_its_nic_which_is_no_egress_queue_of_a_switch() -> None:
     named = copy.deepcopy(DOCUMENT)
     named["links"][1]["a_port"] = "ens1f0"
