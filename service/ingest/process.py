@@ -17,6 +17,7 @@ from service.ingest.p4_reports import BinaryReports, PostcardFlusher
 from service.ingest.threads import DecodingThreads, ReportDecoder, UnreadKeys
 from service.metrics import ForwardMetrics
 from service.udp.listener import UdpListener
+from settings.errors import SettingsError
 from settings.model import Settings
 from settings.version import ecntwin_version
 from telemetry.errors import DecodeError
@@ -39,6 +40,13 @@ class IngestProcess:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         server, telemetry = settings.server, settings.telemetry
+        if shared and telemetry.int_.merge_postcards_s is not None:
+            raise SettingsError(
+                "settings telemetry.int.merge_postcards_s",
+                f"{telemetry.int_.merge_postcards_s:g} beside --share-port",
+                "postcards of one packet come from several switches, which the kernel spreads over processes",
+                "receive postcards in one process",
+            )
         self.metrics = ForwardMetrics(registry or CollectorRegistry(), version=ecntwin_version())
         budget = ByteBudget(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
         self.intake = Intake(budget, max_body_bytes=server.max_body_bytes)

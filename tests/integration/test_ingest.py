@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from api.ingest_app import create_ingest_app
 from service.ingest import forwarder
 from service.ingest.process import IngestProcess
+from settings.errors import SettingsError
 from settings.model import Settings
 from telemetry.decode.arrow import decode
 from tests.counterparts.arrow_bodies import stream, table
@@ -280,6 +281,12 @@ async def test_postcards_that_still_wait_at_the_end_are_passed_on() -> None:
         assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
     assert sum(map(len, service.taken)) == 1
     assert here.metric("ecntwin_ingest_reports_decoded_total") == 1
+
+
+def test_postcards_are_not_spread_over_processes_which_would_count_each_packet_once_a_process() -> None:
+    settings = manual(telemetry={"int": {"merge_postcards_s": 0.01}})
+    with pytest.raises(SettingsError, match="receive postcards in one process"):
+        IngestProcess(settings, SERVICE, shared=True)
 
 
 async def test_paths_of_postcards_accepted_before_are_not_lost_with_a_body_for_which_there_is_no_room() -> (
