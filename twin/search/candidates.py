@@ -217,7 +217,7 @@ class BiasedSampler:
             rng,
             self.bounds,
             kmin_median_bytes=np.full(count, self.lambda_ * self.base.kmin_bytes),
-            kmax_to_kmin=np.full(count, self.base.kmax_bytes / max(self.base.kmin_bytes, 1)),
+            kmax_to_kmin=np.full(count, _kmax_to_kmin(self.base, self.bounds)),
             sigma=self.sigma,
             pmax_base=np.full(count, self.base.pmax),
             pmax_factor=self.pmax_factor,
@@ -272,11 +272,19 @@ class NarrowedSampler:
             rng,
             self.bounds,
             kmin_median_bytes=np.array([leader.kmin_bytes for leader in near], dtype=np.float64),
-            kmax_to_kmin=np.array([leader.kmax_bytes / max(leader.kmin_bytes, 1) for leader in near]),
+            kmax_to_kmin=np.array([_kmax_to_kmin(leader, self.bounds) for leader in near]),
             sigma=self.sigma,
             pmax_base=np.array([leader.pmax for leader in near], dtype=np.float64),
             pmax_factor=self.pmax_factor,
         )
+
+
+def _kmax_to_kmin(watermark: Watermark, bounds: WatermarkBounds) -> float:
+    """Kmax ÷ Kmin, of which Kmin is the nearest that may be drawn: 0 has no ratio, and too large a one puts
+    Kmax at its upper bound.
+    """
+    kmin = min(max(watermark.kmin_bytes, bounds.kmin_low_bytes), bounds.kmin_high_bytes)
+    return max(watermark.kmax_bytes / kmin, 1.0)
 
 
 def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:

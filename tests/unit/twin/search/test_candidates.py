@@ -141,6 +141,22 @@ def test_the_median_draw_is_lambda_times_the_base(label: str) -> None:
     assert np.median([one.kmax_bytes for one in drawn]) == pytest.approx(lambda_ * 5_000_000, rel=0.04)
 
 
+@pytest.mark.parametrize(
+    ("base", "bounds"),
+    [
+        (Watermark(0, 200_000, 0.1), WatermarkBounds()),
+        (Watermark(5_000, 400_000, 0.1), WatermarkBounds(kmin_low_bytes=100_000)),
+    ],
+    ids=["a Kmin of 0", "a Kmin below the bounds"],
+)
+def test_kmax_is_drawn_around_the_base_s_where_its_kmin_cannot_be(
+    base: Watermark, bounds: WatermarkBounds
+) -> None:
+    for sampler in (BiasedSampler(base, 1.0, bounds), NarrowedSampler([base], bounds)):
+        drawn = np.array([one.kmax_bytes for one in sampler.draw(2_000, generator(6, 0))])
+        assert 0.5 < np.median(drawn) / base.kmax_bytes < 4.0
+
+
 def test_lambda_of_each_class_and_of_none() -> None:
     assert [lambda_for(label) for label in ("elephant", "potential_elephant", "mouse")] == [1.5, 1.25, 0.8]
     with pytest.raises(ParameterError, match="known classes are elephant, mouse, potential_elephant"):
