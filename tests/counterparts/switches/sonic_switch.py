@@ -250,31 +250,28 @@ class SonicSwitch:
     async def _follow(self, listening: asyncio.Event) -> None:
         """Orchagent: rows as they are, then as they change, each read anew when its event is heard."""
         space = f"__keyspace@{self.databases[0]}__:"
-        config, asic = self._client(self.databases[0]), self._client(self.databases[1])
-        try:
-            async with config.pubsub() as events:
-                await events.psubscribe(*(f"{space}{table}|*" for table in _TABLES))
-                await events.subscribe(self._channel)
-                for table in _TABLES:
-                    for key in sorted(
-                        [key async for key in config.scan_iter(match=f"{table}|*", count=1000)]
-                    ):
-                        await self._hear(config, key, "hset")
-                await self._written(asic)
-                listening.set()
-                async for event in events.listen():
-                    if event["type"] == "message":
-                        reached = self._reached.get(int(event["data"]))
-                        if reached is not None:
-                            reached.set()
-                    elif event["type"] == "pmessage" and not self.faults.ignoring:
-                        if self.faults.lag_s:
-                            await asyncio.sleep(self.faults.lag_s)
-                        await self._hear(config, event["channel"].removeprefix(space), event["data"])
-                        await self._written(asic)
-        finally:
-            await config.aclose()
-            await asic.aclose()
+        async with (
+            self._client(self.databases[0]) as config,
+            self._client(self.databases[1]) as asic,
+            config.pubsub() as events,
+        ):
+            await events.psubscribe(*(f"{space}{table}|*" for table in _TABLES))
+            await events.subscribe(self._channel)
+            for table in _TABLES:
+                for key in sorted([key async for key in config.scan_iter(match=f"{table}|*", count=1000)]):
+                    await self._hear(config, key, "hset")
+            await self._written(asic)
+            listening.set()
+            async for event in events.listen():
+                if event["type"] == "message":
+                    reached = self._reached.get(int(event["data"]))
+                    if reached is not None:
+                        reached.set()
+                elif event["type"] == "pmessage" and not self.faults.ignoring:
+                    if self.faults.lag_s:
+                        await asyncio.sleep(self.faults.lag_s)
+                    await self._hear(config, event["channel"].removeprefix(space), event["data"])
+                    await self._written(asic)
 
     async def _hear(self, config: redis.asyncio.Redis, key: str, event: str) -> None:
         table, _, name = key.partition("|")
