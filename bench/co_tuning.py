@@ -215,7 +215,7 @@ def gain_of(scenarios: Sequence[Scenario], before: Sequence[Prediction], after: 
     """Over all scenarios, those with more goodput before counting more."""
     gains, weights = [], []
     for scenario, now, new in zip(scenarios, before, after, strict=True):
-        share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+        share = persistent_bytes_share(scenario, now.gain_figures)
         gains.append(gain_over(now, new, POLICIES["balanced"], share))
         weights.append(now.goodput_bytes_per_s)
     return joined_over_moments(gains, weights, len(gains))

@@ -51,7 +51,7 @@ def now_row(name: str) -> int:
 def gains(name: str, predictions: Sequence[Prediction], policy: Policy) -> list[Gain]:
     """Gains of the truth's watermarks over the vendor default."""
     now = predictions[now_row(name)]
-    share = persistent_bytes_share(scenario(name), now.goodput_bytes_per_s)
+    share = persistent_bytes_share(scenario(name), now.gain_figures)
     return [gain_over(now, one, policy, share) for one in predictions]
 
 

@@ -254,7 +254,7 @@ class _Runs:
 
     def _gain(self, now: _Outcome, after: _Outcome, scenario: Scenario) -> Gain:
         before, new = averaged(now.predictions), averaged(after.predictions)
-        share = persistent_bytes_share(scenario, before.goodput_bytes_per_s)
+        share = persistent_bytes_share(scenario, before.gain_figures)
         return gain_over(before, new, self.settings.policy, share).repeated(scenario.repeated)
 
     def _outcomes(

@@ -212,7 +212,7 @@ class _Runs:
                     for which in (self.incumbent, one)
                 )
                 scenario = moment.scenario
-                share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+                share = persistent_bytes_share(scenario, now.gain_figures)
                 found = gain_over(now, new, self._settings.policy, share)
                 gains.append(found.repeated(scenario.repeated))
                 weights.append(np.nan_to_num(now.goodput_bytes_per_s) * moment.duration_s)

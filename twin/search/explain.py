@@ -55,7 +55,7 @@ def _probe(prediction: Prediction) -> float:
 def absent_notes(incumbent: Prediction, scenario: Scenario) -> tuple[str, ...]:
     """What a gain leaves out because this traffic has none of it."""
     figures, notes = incumbent.gain_figures, []
-    if persistent_bytes_share(scenario, incumbent.goodput_bytes_per_s) is None:
+    if persistent_bytes_share(scenario, figures) is None:
         few = figures.elephant_slowdown is not None
         which = (
             f"Elephants carry less than {percent_text(LEAST_BULK_SHARE)} of the bytes"

@@ -36,7 +36,8 @@ SEEDS_COUNTED = 16  # engine seeds that enter an error; further ones only move t
 PARTS = ("bulk", "delay", "harm")
 _ENGINE = BLOCKS + SEEDS_COUNTED
 _FEW_MICE = _ENGINE + 1
-_N_DEVIATIONS = _FEW_MICE + 1
+_ONE_ELEPHANT = _FEW_MICE + 1
+_N_DEVIATIONS = _ONE_ELEPHANT + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,13 @@ def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
     return Policy(bulk, both, harm_price, probe / both if both > 0 else 0.5)
 
 
-def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> float | None:
-    """Bytes of never-ending flows as a share of theirs and of the completing elephants'; None without either,
-    or where no flow is never-ending and elephants carry too little to count (``elephants_count``).
+def persistent_bytes_share(scenario: Scenario, now: GainFigures) -> float | None:
+    """Bytes of never-ending flows as a share of theirs and of the completing elephants' under what runs now;
+    None without either, or where no flow is never-ending and elephants carry too little to count
+    (``elephants_count``).
 
-    Never-ending flows get what is delivered beside the finite ones: ``goodput_bytes_per_s`` over the run less
-    the finite flows' payload.
+    Never-ending flows send at their mean rate from their start on. Where an engine does not tell that, they
+    get what is delivered beside the finite flows' payload, which is too little where those do not all end.
     """
     payload, left_s = scenario.flows.payload_bytes, scenario.duration_s - scenario.flows.start_s
     finite = np.isfinite(payload)
@@ -123,7 +125,11 @@ def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> fl
     elephants = float(carried[finite & (payload >= ELEPHANT_FROM_BYTES)].sum())
     if finite.all():
         return 0.0 if elephants_count(elephants, float(carried.sum())) else None
-    persistent = max(goodput_bytes_per_s * scenario.duration_s - float(carried[finite].sum()), 0.0)
+    if now.lasting_bytes_per_s is not None:
+        persistent = now.lasting_bytes_per_s * float(np.maximum(left_s[~finite], 0.0).sum())
+    else:
+        delivered = (now.goodput_bytes_per_s or 0.0) * scenario.duration_s
+        persistent = max(delivered - float(carried[finite].sum()), 0.0)
     return persistent / (persistent + elephants) if persistent + elephants > 0 else 1.0
 
 
@@ -132,9 +138,9 @@ class Gain:
     """A gain and what it is made of; NaN where a run failed.
 
     ``bulk``, ``delay`` and ``harm`` sum to ``value``. ``deviations`` are independent contributions to the
-    error: of the window's blocks (jackknife), of engine seeds, of two engines, and of few mice; their root
-    sum of squares is the ``noise``, that of the difference of two gains' deviations the noise of their
-    difference. All NaN where nothing is known about it.
+    error: of the window's blocks (jackknife), of engine seeds, of two engines, of few mice and of a single
+    elephant; their root sum of squares is the ``noise``, that of the difference of two gains' deviations the
+    noise of their difference. All NaN where nothing is known about it.
     """
 
     bulk: float
@@ -204,6 +210,7 @@ def gain_over(now: Prediction, new: Prediction, policy: Policy, persistent_share
         scale = math.sqrt(seeds.size * (seeds.size - 1))
         deviations[BLOCKS : BLOCKS + seeds.size] = (seeds - seeds.mean()) / scale
     deviations[_FEW_MICE] = _few_mice(now, new, policy)
+    deviations[_ONE_ELEPHANT] = _one_elephant(now, new, policy, persistent_share)
     if blocks.size < 2 and seeds.size < 2 and new.watermark != now.watermark:
         deviations[:] = math.nan
     return Gain(*parts, deviations)
@@ -225,10 +232,22 @@ def _few_mice(now: Prediction, new: Prediction, policy: Policy) -> float:
     return policy.delay * (1.0 - policy.probe) * hidden / math.sqrt(max(0.01 * mice.n, 1.0))
 
 
+def _one_elephant(now: Prediction, new: Prediction, policy: Policy, persistent_share: float | None) -> float:
+    """The error of what a single elephant gets: blocks cannot leave it out, and it tells nothing of the next.
+
+    Over web search of other draws, gains of one elephant spread as much as they are far from none.
+    """
+    elephants = new.slowdown.get("elephant")
+    if elephants is None or elephants.n != 1 or persistent_share is None:
+        return 0.0
+    before, after = now.gain_figures.elephant_slowdown, new.gain_figures.elephant_slowdown
+    return policy.bulk * (1.0 - persistent_share) * _log_ratio(before, after)
+
+
 def gains_over_first(scenario: Scenario, predictions: Sequence[Prediction], policy: Policy) -> list[Gain]:
     """Gains of predictions of one scenario over the first, which is the incumbent's."""
     now = predictions[0]
-    share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+    share = persistent_bytes_share(scenario, now.gain_figures)
     return [gain_over(now, one, policy, share) for one in predictions]
 
 

@@ -360,7 +360,7 @@ class WholeRuns:
                         now,
                         new,
                         self._settings.policy,
-                        persistent_bytes_share(moment, now.goodput_bytes_per_s),
+                        persistent_bytes_share(moment, now.gain_figures),
                     ).repeated(moment.repeated)
                     for (now, moment), new in zip(self._incumbent, runs, strict=True)
                 ],

@@ -456,9 +456,8 @@ class _Round:
     def gain(self, part: int, moment: int, now: Prediction, new: Prediction) -> Gain:
         """The gain of one prediction over the incumbent's on a part in one moment."""
         if (part, moment) not in self._bytes_shares:
-            self._bytes_shares[part, moment] = persistent_bytes_share(
-                self._parts[part][moment], self._goodput(part, moment)
-            )
+            incumbent = self._ledger.first(part, _INCUMBENT, moment).gain_figures
+            self._bytes_shares[part, moment] = persistent_bytes_share(self._parts[part][moment], incumbent)
         return gain_over(now, new, self._settings.policy, self._bytes_shares[part, moment])
 
     def joined(self, part: int, gains: Mapping[int, Gain]) -> Gain:

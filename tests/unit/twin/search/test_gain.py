@@ -200,6 +200,17 @@ class TestItsError:
         assert fleet.value == pytest.approx(0.1)
         assert fleet.noise == pytest.approx(0.03 / math.sqrt(2))
 
+    def test_of_a_single_elephant_is_as_large_as_what_it_gains(self) -> None:
+        def of(elephants: int) -> float:
+            now, new = (
+                replace(one, slowdown=one.slowdown | {"elephant": Slowdown(elephants, mean, mean)})
+                for one, mean in ((run(), 4.0), (run(Watermark(5_000, 200_000, 0.1)), 2.0))
+            )
+            return gain_over(now, new, POLICIES["throughput"], 0.25).noise
+
+        assert of(1) == pytest.approx(0.8 * 0.75 * math.log(2))
+        assert of(2) == 0.0
+
     def test_holds_what_no_run_shows_in_proportion_to_the_gain(self) -> None:
         one = Gain(0.3, -0.1, 0.0, np.array([0.03, 0.0]))
         assert one.error == pytest.approx(math.hypot(0.03, 0.2 * MODEL_ERROR))
@@ -307,4 +318,13 @@ class TestThePolicy:
 )
 def test_elephants_count_where_they_carry_a_twentieth_of_the_bytes(payload: Any, expected: Any) -> None:
     pairs = [(0, 1)] * np.size(payload)
-    assert persistent_bytes_share(star(pairs, payload_bytes=payload, duration_s=1.0), 1e9) == expected
+    now = GainFigures(1e9, *[None] * 5)
+    assert persistent_bytes_share(star(pairs, payload_bytes=payload, duration_s=1.0), now) == expected
+
+
+def test_flows_that_never_end_count_by_what_they_send_though_others_have_not_ended() -> None:
+    problem = star([(0, 1), (2, 1), (3, 1)], payload_bytes=[np.inf, 1e9, 1e9], duration_s=1.0)
+    third_bytes_per_s = problem.port_rate_bytes_per_s[0] / 3
+    now = GainFigures(3 * third_bytes_per_s, *[None] * 5, lasting_bytes_per_s=third_bytes_per_s)
+    share = persistent_bytes_share(problem, now)
+    assert share == pytest.approx(third_bytes_per_s / (third_bytes_per_s + 2e9))
