@@ -100,6 +100,7 @@ class SonicSwitch:
         self._marks = 0
         self._reached: dict[int, asyncio.Event] = {}
         self._task: asyncio.Task[None] | None = None
+        self._following: list[redis.asyncio.Redis] = []
         self.reset()
 
     @property
@@ -205,7 +206,8 @@ class SonicSwitch:
 
     async def _start(self) -> None:
         listening = asyncio.Event()
-        self._task = asyncio.create_task(self._follow(listening))
+        self._following = [self._client(number) for number in self.databases[:2]]
+        self._task = asyncio.create_task(self._follow(*self._following, listening))
         waiting = asyncio.create_task(listening.wait())
         await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
@@ -216,6 +218,9 @@ class SonicSwitch:
         if self._task is not None:
             await ended(self._task)
             self._task = None
+        for client in self._following:  # here nobody cancels that they are closed
+            await client.aclose()
+        self._following = []
 
     async def _until(self, mark: int) -> None:
         reached = self._reached[mark] = asyncio.Event()
@@ -247,14 +252,12 @@ class SonicSwitch:
             protocol=2,
         )
 
-    async def _follow(self, listening: asyncio.Event) -> None:
+    async def _follow(
+        self, config: redis.asyncio.Redis, asic: redis.asyncio.Redis, listening: asyncio.Event
+    ) -> None:
         """Orchagent: rows as they are, then as they change, each read anew when its event is heard."""
         space = f"__keyspace@{self.databases[0]}__:"
-        async with (
-            self._client(self.databases[0]) as config,
-            self._client(self.databases[1]) as asic,
-            config.pubsub() as events,
-        ):
+        async with config.pubsub() as events:
             await events.psubscribe(*(f"{space}{table}|*" for table in _TABLES))
             await events.subscribe(self._channel)
             for table in _TABLES:
