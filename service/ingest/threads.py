@@ -169,7 +169,7 @@ class TelemetryOwner(Generic[PartT]):
             duplicates += added.duplicates
             refused += added.refused
             reasons += added.reasons
-        self._count(accepted, reasons, duplicates)
+        self._count(accepted, reasons)
         self._unread.tell(unread)
         return IngestDocument.of(
             accepted + aside,
@@ -181,12 +181,12 @@ class TelemetryOwner(Generic[PartT]):
             listed=self._limits.max_errors_listed,
         )
 
-    def _count(self, accepted: int, reasons: Counter[str], duplicates: int = 0) -> None:
+    def _count(self, accepted: int, reasons: Counter[str]) -> None:
         self._accepted_total.inc(accepted)
         for reason, number in reasons.items():
             if number:
                 self._rejected_total.labels(reason).inc(number)
-        if accepted > duplicates:  # what comes again tells nothing of now
+        if accepted:
             self._last_accepted_s = self._clock_s()
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:

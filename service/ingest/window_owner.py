@@ -211,11 +211,11 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         )
         return Added(added.accepted, added.errors, reasons, added.duplicates)
 
-    def _count(self, accepted: int, reasons: Counter[str], duplicates: int = 0) -> None:
-        super()._count(accepted, reasons, duplicates)
+    def _count(self, accepted: int, reasons: Counter[str]) -> None:
+        super()._count(accepted, reasons)
         self.accepted += accepted
         self.rejected += reasons.total()
-        if accepted > duplicates:
+        if accepted:
             self._metrics.last_report.set(self._wall_ns() / 1e9)
         self._unpublished.update(accepted=accepted, rejected=reasons.total())
         if self._clock_s() - self._last_event_s >= EVENT_EVERY_S:

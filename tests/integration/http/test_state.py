@@ -45,16 +45,6 @@ async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running
     assert later["age_s"] == 3_600
 
 
-async def test_the_same_reports_again_tell_nothing_of_now(here: Running) -> None:
-    await here.post_reports(traffic())
-    heard = here.metric("ecntwin_last_report_timestamp_seconds")
-    here.hand.now_s += 3_600
-    await here.post_reports(traffic())
-    state = (await here.client.get("/v1/state")).json()
-    assert (state["reports"], state["age_s"], state["stale"]) == (900, 3_600, True)
-    assert here.metric("ecntwin_last_report_timestamp_seconds") == heard
-
-
 async def test_a_declared_switch_is_in_the_metrics_however_many_others_are_named(here: Running) -> None:
     await here.client.put("/v1/topology", json=TOPOLOGY)
     names = [*(f"invented{number}" for number in range(MOST_STRANGERS)), "invented too", "leaf1"]
