@@ -4,7 +4,7 @@ import type { Figure, Watermark } from "./service/documents.ts";
 type Known = Figure | undefined;
 const NONE = "–";
 // A figure and its unit stay on one line.
-const SPACE = "\u00a0";
+export const SPACE = "\u00a0";
 
 function scaled(value: number, units: readonly string[]): string {
   let size = Math.abs(value);

@@ -1,5 +1,5 @@
 // The condition of the fabric in words: its verdict, its figures, and from which values on each is watched or bad.
-import { portion, ratio } from "../../format.ts";
+import { portion, ratio, SPACE } from "../../format.ts";
 import type { ConditionFigure, ConditionLevel, Figure } from "../../service/documents.ts";
 import type { Tone } from "../../parts/status.tsx";
 
@@ -24,7 +24,7 @@ interface Named {
 }
 
 const times = (value: number) => `${Number(value.toPrecision(4))}×`;
-const share = (value: number) => `${Number((100 * value).toPrecision(4))}\u00a0%`;
+const share = (value: number) => `${Number((100 * value).toPrecision(4))}${SPACE}%`;
 
 const FIGURES: Record<string, Named> = {
   packet_p99_slowdown: { name: "Small messages, p99", of: "of their time alone", show: ratio, limit: times },

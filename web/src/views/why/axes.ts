@@ -1,6 +1,6 @@
 // What candidates can be drawn by. Those dropped early ran a shorter window than the leaders; only the raw terms of the
 // score compare across all of them, other figures only among those that ran all of it.
-import { bytes, gain, gbps, ratio, sameWatermark, score, signed } from "../../format.ts";
+import { bytes, gain, gbps, ratio, SPACE, sameWatermark, score, signed } from "../../format.ts";
 import type { Candidate, Figure, Prediction, Recommendation } from "../../service/documents.ts";
 import { type Shares, persistentShare, shares } from "./frontier.ts";
 
@@ -39,7 +39,7 @@ export function sharesIn(round: Recommendation): ((one: Prediction) => Shares) |
   return (one) => shares(one, incumbent, policy, persistent);
 }
 
-export const ofNow = (value: number): string => `${Math.round(100 * value)}\u00a0%`;
+export const ofNow = (value: number): string => `${Math.round(100 * value)}${SPACE}%`;
 
 function shareAxis(round: Recommendation, part: keyof Shares, name: string): CandidateAxis[] {
   const found = sharesIn(round);
