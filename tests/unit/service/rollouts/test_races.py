@@ -25,7 +25,7 @@ from rollout.state import (
     encode,
 )
 from service.rollouts import manager, runner
-from service.rollouts.rollout import Freeze
+from service.rollouts.rollout import Freeze, Rollout
 from settings.errors import UnavailableError
 from tests.unit.rollout.rollouts import NEW, OLD, change_of, plan
 from tests.unit.service.rollouts.world import (
@@ -59,6 +59,14 @@ async def held(here: World, name: str) -> threading.Event:
     await until(begun.is_set)
     assert not task.done()
     return gate
+
+
+async def setting_the_first(here: World) -> Rollout:
+    """A rollout whose first switch is being set until its gate opens."""
+    here.switches["a"].gate.clear()
+    rollout = await here.rollouts.start(QUICK, "ada")
+    await until(lambda: "apply" in here.switches["a"].calls)
+    return rollout
 
 
 @pytest.mark.parametrize("stops", ["freeze", "rollback"])
@@ -104,9 +112,7 @@ async def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "STALLED_S", 0.01)
-    here.switches["a"].gate.clear()
-    rollout = await here.rollouts.start(QUICK, "ada")
-    await until(lambda: "apply" in here.switches["a"].calls)
+    rollout = await setting_the_first(here)
     here.journal.broken = True
     with pytest.raises(UnavailableError, match="the freeze holds, but is not saved"):
         await here.rollouts.set_freeze(True, "eve")
@@ -165,9 +171,7 @@ async def test_a_thaw_that_is_written_down_is_answered_though_a_rollout_cannot_b
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "STALLED_S", 0.01)
-    here.switches["a"].gate.clear()
-    rollout = await here.rollouts.start(QUICK, "ada")
-    await until(lambda: "apply" in here.switches["a"].calls)
+    rollout = await setting_the_first(here)
     await here.rollouts.set_freeze(True, "eve")
     here.switches["a"].gate.set()
     await here.rests(rollout)
@@ -247,9 +251,7 @@ async def test_what_comes_after_the_end_is_refused_in_a_sentence() -> None:
 
 
 async def test_the_journal_is_let_go_only_when_nothing_is_on_its_way_to_a_switch(here: World) -> None:
-    here.switches["a"].gate.clear()
-    await here.rollouts.start(QUICK, "ada")
-    await until(lambda: "apply" in here.switches["a"].calls)
+    await setting_the_first(here)
     closed: list[bool] = []
     close = here.journal.close
 
