@@ -115,11 +115,14 @@ def judge(
     n_tried: int,
     found: Found,
     margin: float,
+    drawn: Sequence[Prediction] = (),
     unlike: str | None = None,
 ) -> Verdict:
     """The verdict, from the predictions of all candidates that ran the full window.
 
-    ``n_tried`` counts those dropped early too; ``unlike`` says why the scenario is not like the network.
+    ``n_tried`` counts those dropped early too, and ``drawn`` are predictions of these and of the others over
+    the same, shorter window: candidates that go on are alike, and tell little of what watermarks do.
+    ``unlike`` says why the scenario is not like the network.
     """
     if scenario.unmarked:
         return Verdict(
@@ -143,7 +146,7 @@ def judge(
             VerdictKind.UNCONGESTED,
             f"Nothing to tune: every candidate's mean queue is below {bytes_text(EMPTY_QUEUE_BYTES)}.",
         )
-    if not gains and _pinned(rows, queue, pause, loss):
+    if not gains and _pinned(rows) and _pinned([one for one in drawn if one.status is SolveStatus.OK]):
         low, high = _core(queue)
         pauses = f" and PFC pause {_pause_range(pause)}" if float(pause.max()) >= LEAST_PAUSE_S else ""
         return Verdict(
@@ -191,19 +194,18 @@ def _core(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _pinned(
-    rows: Sequence[Prediction],
-    queue: NDArray[np.float64],
-    pause: NDArray[np.float64],
-    loss: NDArray[np.float64],
-) -> bool:
-    low, high = _core(queue)
-    goodput = np.array([one.goodput_bytes_per_s for one in rows])
+def _pinned(rows: Sequence[Prediction]) -> bool:
+    """Whether queue, rates, pauses and losses are about the same in all rows; true of none."""
+
+    def of(figure: str) -> NDArray[np.float64]:
+        return np.array([getattr(one, figure) for one in rows])
+
+    low, high = _core(of("queue_mean_bytes")) if rows else (0.0, 0.0)
     return (
         high <= low * PINNED_QUEUE_RATIO
-        and _steady(goodput, LEAST_SPREAD["goodput"])
-        and _steady(pause, LEAST_SPREAD["pause"], LEAST_PAUSE_S)
-        and _steady(loss, LEAST_SPREAD["loss"], LEAST_LOSS_BYTES)
+        and _steady(of("goodput_bytes_per_s"), LEAST_SPREAD["goodput"])
+        and _steady(of("pfc_pause_s"), LEAST_SPREAD["pause"], LEAST_PAUSE_S)
+        and _steady(of("loss_bytes"), LEAST_SPREAD["loss"], LEAST_LOSS_BYTES)
         and _steady(_slowdowns(rows, "elephant", "mean"), LEAST_SPREAD["slowdown"])
         and _steady(_slowdowns(rows, "mice", "p99"), LEAST_SPREAD["mice"])
     )
@@ -286,13 +288,14 @@ def recommend(
     best = found.row
     everyone = range(len(ledger.proposals))
     # The verdict is on candidates that ran in full.
-    in_full = [number for number in everyone if ledger.rung_of(number) == len(ledger.rungs) - 1]
+    in_full = [number for number in everyone if ledger.reached(number, ledger.last_rung)]
     verdict = judge(
         list(map(predicted, in_full)),
         problem.scenario,
         n_tried=len(everyone),
         found=found,
         margin=settings.margin,
+        drawn=[ledger.whole(number, 0) for number in everyone if ledger.reached(number, 0)],
         unlike=problem.unlike,
     )
     winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
@@ -392,15 +395,16 @@ def _part(
     incumbent: int,
 ) -> PartRecommendation:
     own = decision.scores.parts[number]
-    last = len(ledger.rungs) - 1
+    last, everyone = ledger.last_rung, range(len(ledger.proposals))
     watermarks = [one.watermark for one in ledger.proposals]
     found = Found.among(own, decision.parts[number], incumbent, settings, watermarks, problem.standing)
     verdict = judge(
         ledger.at(number, in_full, last),
         part,
-        n_tried=len(ledger.proposals),
+        n_tried=len(everyone),
         found=found,
         margin=settings.margin,
+        drawn=ledger.at(number, [one for one in everyone if ledger.reached(one, 0)], 0),
         unlike=problem.unlike,
     )
     winner = found.row if verdict.kind is VerdictKind.CHANGE else incumbent

@@ -93,11 +93,11 @@ def moved_with(
     """
     sound = [row for row in sorted(settled) if math.isfinite(gains[row].value + settled[row].value)]
     found = [settled.get(row, one) for row, one in enumerate(gains)]
+    moved = [[getattr(settled[at], part) - getattr(gains[at], part) for part in PARTS] for at in sound]
     for row, one in enumerate(gains):
         if row in settled or not sound:
             continue
         near = np.array([watermarks[row].distance_to(watermarks[at]) for at in sound])
-        moved = [[getattr(found[at], part) - getattr(gains[at], part) for part in PARTS] for at in sound]
         by = np.average(moved, axis=0, weights=1.0 / np.maximum(near, 1e-3) ** 2).tolist()
         found[row] = Gain(one.bulk + by[0], one.delay + by[1], one.harm + by[2], one.deviations)
     return found

@@ -23,6 +23,7 @@ from twin.search.candidates import (
 )
 from twin.search.co_tuning import co_tune
 from twin.search.conclusion import recommend
+from twin.search.disagreement import moved_with
 from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
 from twin.search.looks import Plan, WholeRuns, fewer, long_moments, look
 from twin.search.parts import FleetScores, fleet_scores, split_moments
@@ -170,15 +171,14 @@ class _Round:
         self._bytes_shares: dict[tuple[int, int], float | None] = {}
         self._known: dict[tuple[int, int, int, float, tuple[int, ...]], Gain] = {}
         rungs = Rung.all_of(settings.fractions, self._n_moments)
-        self._last_rung = len(rungs) - 1
-        self._ledger = Ledger(len(parts), rungs)
+        self._ledger = Ledger(len(parts), rungs, every)
 
     def run(self, version: str) -> Recommendation:
         settings = self._settings
         alive = self._ledger.extend(propose(self._problem, settings, self._seed))
         for rung, traffic in enumerate(self._ledger.rungs):
             self._predict(traffic.name(self._n_moments), alive, rung, self._seeds[:1])
-            if rung < self._last_rung:
+            if rung < self._ledger.last_rung:
                 alive = self._survivors(alive, rung)
         if self._decides_on_long:
             self._confirm(attempts=2)  # what short moments say of elephants would draw to the wrong place
@@ -274,7 +274,9 @@ class _Round:
         if self._decides_on_long:
             order = rank(self.scores(self.gains()).fleet, near_tie=0.0).tolist()
         else:
-            order = [alive[row] for row in rank(self._scores_at(alive, self._last_rung).fleet, near_tie=0.0)]
+            order = [
+                alive[row] for row in rank(self._scores_at(alive, self._ledger.last_rung).fleet, near_tie=0.0)
+            ]
         known = self._ledger.proposals
         near = [known[number] for number in order if number in alive][: self._settings.neighbourhoods]
         sampler = NarrowedSampler([one.watermark for one in near], self._settings.bounds)
@@ -286,7 +288,7 @@ class _Round:
             generator(self._seed, NARROWED_STREAM),
             sources=[f"near {one.source or one.origin.value}" for one in near],
         )
-        self._predict("narrowed", self._ledger.extend(drawn), self._last_rung, self._seeds[:1])
+        self._predict("narrowed", self._ledger.extend(drawn), self._ledger.last_rung, self._seeds[:1])
 
     def _confirm(self, attempts: int = _CONFIRMATIONS) -> list[int]:
         """Runs the leaders under every seed until the best is among them; returns all that ran so.
@@ -322,23 +324,23 @@ class _Round:
     def _race(self, confirmed: Sequence[int]) -> None:
         """One more seed at a time for those that cannot be told apart from the best, while there are any."""
         for seed in self._more_seeds:
-            found = self._scores_at(confirmed, self._last_rung).fleet.gains
+            found = self._scores_at(confirmed, self._ledger.last_rung).fleet.gains
             gains = dict(zip(confirmed, found, strict=True))
             best = max(confirmed, key=lambda number: (gains[number].value, -number))
             rivals = [number for number in confirmed if lead(gains[best], gains[number]) <= 0.0]
             if len(rivals) < 2:
                 break
             racing = list(dict.fromkeys([_INCUMBENT, *rivals]))
-            self._predict("leaders", racing, self._last_rung, (seed,))
+            self._predict("leaders", racing, self._ledger.last_rung, (seed,))
 
     def _run_as_leaders(self, candidates: Collection[int]) -> None:
         """Runs the full window under every seed, as far as these have not."""
         rung_of, n_seeds = self._ledger.rung_of, self._ledger.n_seeds
-        in_full = [number for number in candidates if rung_of(number) == self._last_rung]
+        in_full = [number for number in candidates if rung_of(number) == self._ledger.last_rung]
         once = [number for number in in_full if n_seeds(number) < len(self._seeds)]
-        self._predict("leaders", once, self._last_rung, self._seeds[1:])
+        self._predict("leaders", once, self._ledger.last_rung, self._seeds[1:])
         dropped = [number for number in candidates if number not in in_full]
-        self._predict("leaders", dropped, self._last_rung, self._seeds)
+        self._predict("leaders", dropped, self._ledger.last_rung, self._seeds)
 
     def confirm_these(self, candidates: Collection[int]) -> None:
         """Runs the full window under every seed, and a fabric looked at in slices as a whole."""
@@ -477,31 +479,40 @@ class _Round:
             self._known[key] = self.gain(part, pair.moment, pair.now, pair.new)
         return self._known[key]
 
-    def gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
-        """By part, the first engine's gains of these candidates (None: all), each in its longest window."""
-        numbers = range(len(self._ledger.proposals)) if candidates is None else candidates
-        found = [
-            [
-                self.joined(
-                    part,
-                    {
-                        pair.moment: self._gain_of(part, number, pair)
-                        for pair in self._ledger.paired(part, number, _INCUMBENT)
-                    },
-                )
-                for number in numbers
-            ]
-            for part in range(len(self._parts))
-        ]
-        if candidates is None and self._whole:
-            watermarks = [one.watermark for one in self._ledger.proposals]
-            found = [self._whole.decide(found[0], watermarks, self._n_moments)]
-        return found
+    def _gain_at(self, part: int, number: int, rung: int | None = None) -> Gain:
+        """One candidate's gain over the traffic of a rung (None: the most it ran)."""
+        pairs = self._ledger.paired(part, number, _INCUMBENT, rung)
+        return self.joined(part, {pair.moment: self._gain_of(part, number, pair) for pair in pairs})
+
+    def gains(self) -> list[list[Gain]]:
+        """By part, the first engine's gains of all candidates.
+
+        Those of candidates that ran less than all traffic are moved as the rest of it moved others near them:
+        the newest moment alone may favour what was dropped over all that was kept.
+        """
+        watermarks = [one.watermark for one in self._ledger.proposals]
+        parts = range(len(self._parts))
+        found = [[self._gain_at(part, number) for number in range(len(watermarks))] for part in parts]
+        for rung in range(self._ledger.last_rung):
+            ran = [number for number in range(len(watermarks)) if self._ledger.reached(number, rung)]
+            near = [watermarks[number] for number in ran]
+            for part, gains in enumerate(found):
+                in_full = {
+                    place: gains[number]
+                    for place, number in enumerate(ran)
+                    if self._ledger.reached(number, self._ledger.last_rung)
+                }
+                moved = moved_with([self._gain_at(part, number, rung) for number in ran], in_full, near)
+                for number, gain in zip(ran, moved, strict=True):
+                    if self._ledger.rung_of(number) == rung:
+                        gains[number] = gain
+        return [self._whole.decide(found[0], watermarks, self._n_moments)] if self._whole else found
 
     def _scores_at(self, alive: Sequence[int], rung: int) -> FleetScores:
         """Scores of candidates that all ran one window."""
         rows = [self._ledger.at(part, alive, rung) for part in range(len(self._parts))]
-        return self._scored(rows, self.gains(alive))
+        gains = [[self._gain_at(part, number) for number in alive] for part in range(len(self._parts))]
+        return self._scored(rows, gains)
 
     def scores(self, gains: list[list[Gain]]) -> FleetScores:
         """Scores of all candidates by these gains."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twin.prediction import Prediction, averaged, over_moments, pooled, stretched
@@ -67,13 +67,18 @@ def in_batches(candidates: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 class Ledger:
-    """Candidates in the order proposed, and every prediction of them."""
+    """Candidates in the order proposed, and every prediction of them.
 
-    def __init__(self, n_parts: int, rungs: Sequence[Rung]) -> None:
+    Runs under several of the ``seeds`` are kept in the order of these, whichever ended first: means of them
+    are the same to the last bit, and the first runs of two candidates are of the same seeds.
+    """
+
+    def __init__(self, n_parts: int, rungs: Sequence[Rung], seeds: Sequence[int]) -> None:
         self.proposals: list[Proposal] = []
         self.rungs = tuple(rungs)
+        self.last_rung = len(rungs) - 1
         self._n_parts = n_parts
-        self._last_rung = len(rungs) - 1
+        self._place = {seed: place for place, seed in enumerate(seeds)}
         # Predictions by part, candidate and fraction, then by moment, then by seed.
         self._runs: defaultdict[tuple[int, int, float], dict[int, dict[int, Prediction]]] = defaultdict(dict)
         # Their means, by rung and moment, until another run is recorded: a round asks for them often.
@@ -103,7 +108,12 @@ class Ledger:
 
     def rung_of(self, candidate: int) -> int:
         """The most traffic this candidate ran."""
-        return max(rung for rung in range(self._last_rung + 1) if self._reached(candidate, rung))
+        return max(rung for rung in range(self.last_rung + 1) if self.reached(candidate, rung))
+
+    def reached(self, candidate: int, rung: int) -> bool:
+        """Whether it ran all moments of a rung; they run in order."""
+        stage = self.rungs[rung]
+        return stage.n_moments - 1 in self._seeds.get((candidate, stage.fraction), {})
 
     def n_seeds(self, candidate: int) -> int:
         """The number of seeds it ran most traffic under."""
@@ -115,11 +125,11 @@ class Ledger:
 
     def full(self, part: int, candidate: int, moment: int | None = None) -> Prediction:
         """Its prediction of one part's whole traffic, or of one moment of it."""
-        return self._mean(part, candidate, self._last_rung, moment)
+        return self._mean(part, candidate, self.last_rung, moment)
 
-    def whole(self, candidate: int) -> Prediction:
-        """Its prediction of most traffic, the parts pooled."""
-        rung = self.rung_of(candidate)
+    def whole(self, candidate: int, at: int | None = None) -> Prediction:
+        """Its prediction of a rung's traffic (None: the most it ran), the parts pooled."""
+        rung = self.rung_of(candidate) if at is None else at
         return pooled([self._mean(part, candidate, rung) for part in range(self._n_parts)])
 
     def first(self, part: int, candidate: int, moment: int) -> Prediction:
@@ -127,13 +137,13 @@ class Ledger:
         runs = self._runs[part, candidate, self.rungs[0].fraction][moment]
         return next(iter(runs.values()))
 
-    def paired(self, part: int, candidate: int, with_: int) -> list[Pair]:
-        """Another candidate's predictions and its own, of every moment it ran at its longest."""
-        rung = self.rungs[self.rung_of(candidate)]
+    def paired(self, part: int, candidate: int, with_: int, at: int | None = None) -> list[Pair]:
+        """Another candidate's predictions and its own, of every moment of one rung (None: its longest)."""
+        rung = self.rungs[self.rung_of(candidate) if at is None else at]
         theirs, own = self._runs[part, with_, rung.fraction], self._runs[part, candidate, rung.fraction]
         pairs = []
         for moment in sorted(own)[: rung.n_moments]:
-            seeds = tuple(sorted(theirs[moment].keys() & own[moment].keys()))
+            seeds = self._in_order(theirs[moment].keys() & own[moment].keys())
             now, new = (tuple(runs[moment][seed] for seed in seeds) for runs in (theirs, own))
             pairs.append(Pair(moment, rung.fraction, seeds, now, new))
         return pairs
@@ -143,21 +153,16 @@ class Ledger:
         everyone = range(len(self.proposals))
 
         def ran(rung: int) -> list[int]:
-            return [candidate for candidate in everyone if self._reached(candidate, rung)]
+            return [candidate for candidate in everyone if self.reached(candidate, rung)]
 
-        full = {candidate: self.full(part, candidate) for candidate in ran(self._last_rung)}
+        full = {candidate: self.full(part, candidate) for candidate in ran(self.last_rung)}
         estimate = {}
-        for rung in range(self._last_rung):
+        for rung in range(self.last_rung):
             both = [candidate for candidate in ran(rung) if candidate in full]
             stretch = stretched(self.at(part, both, rung), [full[candidate] for candidate in both])
             for candidate in ran(rung):
                 estimate[candidate] = stretch(self._mean(part, candidate, rung))
         return [full[candidate] if candidate in full else estimate[candidate] for candidate in everyone]
-
-    def _reached(self, candidate: int, rung: int) -> bool:
-        """Whether it ran all moments of a rung; they run in order."""
-        stage = self.rungs[rung]
-        return stage.n_moments - 1 in self._seeds.get((candidate, stage.fraction), {})
 
     def _mean(self, part: int, candidate: int, rung: int, moment: int | None = None) -> Prediction:
         at = part, candidate, self.rungs[rung].fraction
@@ -165,8 +170,10 @@ class Ledger:
         if (rung, moment) not in known:
             runs = self._runs[at]
             moments = range(self.rungs[rung].n_moments) if moment is None else [moment]
-            # Sorted by seed: a mean in order of arrival differs in the last bit.
             known[rung, moment] = over_moments(
-                [averaged([runs[one][seed] for seed in sorted(runs[one])]) for one in moments]
+                [averaged([runs[one][seed] for seed in self._in_order(runs[one])]) for one in moments]
             )
         return known[rung, moment]
+
+    def _in_order(self, seeds: Collection[int]) -> tuple[int, ...]:
+        return tuple(sorted(seeds, key=self._place.__getitem__))

@@ -111,6 +111,18 @@ def test_what_is_dropped_early_ran_some_moments_only() -> None:
     assert answer.candidates[0].window_s == pytest.approx(0.1, rel=0.01)
 
 
+def test_what_is_dropped_early_is_not_favoured_by_the_newest_moment() -> None:
+    parts = [star(COUPLED, duration_s=0.01), *(star(COUPLED, duration_s=0.02 + 1e-5 * at) for at in range(4))]
+    how = {"engine": "NewestFavouringEngine", "fractions": (0.2, 1.0)}
+    answer = one_round(problem(parts), settings(**how))
+    in_full = scores(one_round(problem(parts), settings(**how | {"fractions": (1.0,)})))
+    dropped = [one for one in answer.candidates if one.window_s < 0.02]
+    assert len(dropped) > 15
+    for one in dropped:
+        assert one.score == pytest.approx(in_full[one.watermark], abs=0.12)  # 0.3 unmoved
+    assert len(answer.candidates) - len(dropped) < 48  # few had to run in full to be told from the best
+
+
 def test_seeds_are_shared_by_moments() -> None:
     for count, each in ((1, 4), (2, 2), (5, 1)):
         answer = one_round(problem(moments(count)), settings(seeds=4, most_seeds=1, fractions=(1.0,)))

@@ -246,6 +246,19 @@ class TestStandingStill:
         verdict = judge(tried, problem().scenario, n_tried=320, found=best, margin=0.05)
         assert verdict.kind is kind
 
+    @pytest.mark.parametrize(
+        ("others", "kind"), [(1.0, VerdictKind.NO_EFFECT), (3.0, VerdictKind.STAND_STILL)]
+    )
+    def test_candidates_that_go_on_are_alike_where_they_are_the_best(
+        self, others: float, kind: VerdictKind
+    ) -> None:
+        one = replace(one_round().incumbent_prediction, pfc_pause_s=0.0, loss_bytes=0.0)
+        dropped = replace(one, queue_mean_bytes=others * one.queue_mean_bytes)
+        best = Found(0, 0.0, None, 0, stands=True, sure=False, by="gain")
+        drawn = [*[one] * 90, *[dropped] * 150]
+        verdict = judge([one] * 90, problem().scenario, n_tried=320, found=best, margin=0.05, drawn=drawn)
+        assert verdict.kind is kind
+
     def test_empty_queues_need_no_tuning(self) -> None:
         answer = one_round(how=settings("IdleEngine", margin=5.0))
         assert answer.verdict.kind is VerdictKind.UNCONGESTED
