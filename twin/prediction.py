@@ -370,7 +370,18 @@ def slowdown_by_class(
     size = scenario.flows.payload_bytes
     slowdown = slowdowns(scenario, completion_s, sent_bytes, started_s)
     counted = np.isfinite(size) & ~np.isnan(slowdown)
-    return by_class(slowdown[counted], size[counted])
+    slowdown, size = slowdown[counted], size[counted]
+    members = {
+        "all": slowdown,
+        "mice": slowdown[size < MOUSE_BELOW_BYTES],
+        "medium": slowdown[(size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES)],
+        "elephant": slowdown[size >= ELEPHANT_FROM_BYTES],
+    }
+    return {
+        name: Slowdown(values.size, float(values.mean()), _p99(values))
+        for name, values in members.items()
+        if values.size
+    }
 
 
 def slowdowns(
@@ -385,7 +396,8 @@ def slowdowns(
     its age. ``started_s[flow]``: when it started, NaN if it never did; None: as the scenario says. The
     slowdown of one that has not started by the end is NaN. Where the traffic goes on, its age is held against
     the ``sent_bytes[flow]`` of payload that it sent by then: against the bytes that it sent under the
-    watermark of that time, every slower watermark would look the same.
+    watermark of that time, every slower watermark would look the same. What is left of a flow has none below
+    the size of an elephant: it says nothing of messages so small.
     """
     running = np.isnan(completion_s)
     started_s = scenario.flows.start_s if started_s is None else started_s
@@ -396,26 +408,9 @@ def slowdowns(
         with np.errstate(invalid="ignore"):
             alone_s = np.where(running, scenario.so_far_alone_s(sent_bytes), alone_s)
     found: NDArray[np.float64] = taken_s / alone_s
+    if scenario.flows.rest is not None:
+        found[scenario.flows.rest & (scenario.flows.payload_bytes < ELEPHANT_FROM_BYTES)] = np.nan
     return found
-
-
-def by_class(
-    slowdown: NDArray[np.float64],
-    size: NDArray[np.float64],
-    p99: Callable[[NDArray[np.float64]], float] = _p99,
-) -> dict[str, Slowdown]:
-    """As ``slowdown_by_class``, for known slowdowns of flows of ``size`` payload bytes."""
-    members = {
-        "all": slowdown,
-        "mice": slowdown[size < MOUSE_BELOW_BYTES],
-        "medium": slowdown[(size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES)],
-        "elephant": slowdown[size >= ELEPHANT_FROM_BYTES],
-    }
-    return {
-        name: Slowdown(values.size, float(values.mean()), p99(values))
-        for name, values in members.items()
-        if values.size
-    }
 
 
 def bins_of(*tiers: tuple[float, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

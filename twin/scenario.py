@@ -103,7 +103,8 @@ class Flows:
 
     ``path_ports[path_offset[f]:path_offset[f + 1]]`` are the egress ports flow f waits in, its NIC first.
     ``payload_bytes`` is inf for a flow that never ends. Rates are bytes/s of wire bytes, times seconds. Of a
-    flow that ``waits`` for others, ``start_s`` is when it was seen to start.
+    flow that ``waits`` for others, ``start_s`` is when it was seen to start. What is left of a flow that
+    began earlier is ``rest``; None: every flow is whole.
     """
 
     src: tuple[str, ...]
@@ -114,6 +115,7 @@ class Flows:
     path_offset: NDArray[np.int32]
     path_ports: NDArray[np.int32]
     waits: Waits | None = None
+    rest: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.src)
@@ -142,6 +144,7 @@ class Flows:
             path_offset=np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int32),
             path_ports=self.path_ports[: self.path_offset[-1]][np.repeat(kept, lengths)],
             waits=None if self.waits is None else self.waits.only(np.flatnonzero(kept)),
+            rest=None if self.rest is None else self.rest[kept],
         )
 
 

@@ -44,6 +44,9 @@ def in_a_row(moments: Sequence[Scenario]) -> Scenario:
         ).astype(np.int32),
         path_ports=np.concatenate([part.path_ports for part in parts]),
         waits=_linked(parts),
+        rest=np.concatenate(
+            [np.zeros(len(part), np.bool_) if part.rest is None else part.rest for part in parts]
+        ),
     )
     return replace(
         moments[0],

@@ -39,7 +39,7 @@ from twin.fluid._arrays import (
 )
 from twin.fluid._run import run
 from twin.fluid.problem import Problem, build
-from twin.prediction import BLOCKS, Prediction, SolveStatus, Trajectory, by_class, slowdowns
+from twin.prediction import BLOCKS, Prediction, SolveStatus, Trajectory, slowdown_by_class
 from twin.probe._draws import PROBE_BINS
 from twin.probe.figures import Blocks, gain_parts
 from twin.scenario import Scenario
@@ -170,7 +170,6 @@ def _read(
     finite = np.isfinite(np.concatenate([figures, port_means])).all(axis=0).tolist()
     means = port_means.mean(axis=0)
     p99 = _quantiles_bytes(buffers.histogram[: len(block)], 0.99)
-    completes = np.isfinite(scenario.flows.payload_bytes) & (scenario.flows.start_s < scenario.duration_s)
     tally = buffers.tally.tolist()
     predictions = []
     for lane, watermark in enumerate(block):
@@ -191,11 +190,7 @@ def _read(
                 marked_fraction=min(tally[MARKED + lane] / delivered, 1.0) if delivered > 0 else 0.0,
                 loss_bytes=tally[LOST + lane] * packet,
                 pfc_pause_s=tally[PAUSE_TIME + lane],
-                slowdown=by_class(
-                    slowdowns(scenario, completion_s)[completes],
-                    scenario.flows.payload_bytes[completes],
-                    p99=lambda values: float(np.quantile(values, 0.99)),
-                ),
+                slowdown=slowdown_by_class(scenario, completion_s),
                 port_queue_mean_bytes=tuple(port_means[:, lane].tolist()),
                 **gain_parts(
                     scenario,

@@ -236,7 +236,7 @@ class ShakyEngine(AnalyticEngine):
 
 
 class NewestFavouringEngine(AnalyticEngine):
-    """In a short moment elephants are up to twice as fast under another watermark than the usual incumbent."""
+    """In a short moment elephants are up to twice as fast under others than the usual incumbent."""
 
     def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
         found = super().one(scenario, watermark, seed)

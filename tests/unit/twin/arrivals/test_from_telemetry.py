@@ -203,6 +203,8 @@ def test_of_a_long_window_the_end_is_replayed() -> None:
         pytest.approx(1_500_000, rel=1e-6),
         math.inf,
     ]
+    assert scenario.flows.rest is not None
+    assert scenario.flows.rest.tolist() == (scenario.flows.start_s == 0.0).tolist()
     assert REPLAY_S == 0.05
 
 

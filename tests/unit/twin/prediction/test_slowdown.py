@@ -76,6 +76,15 @@ def test_flows_that_would_start_after_the_end_have_none() -> None:
     assert (found["all"].n, found["all"].mean) == (1, pytest.approx(2.0))
 
 
+def test_what_is_left_of_a_flow_is_no_small_message() -> None:
+    scenario = star(PAIRS, payload_bytes=[5e4, 5e4, 2e6, 2e6])
+    rest = replace(scenario, flows=replace(scenario.flows, rest=np.array([True, False, True, False])))
+    found = slowdown_by_class(rest, np.array([9.0, 2.0, 5.0, 3.0]) * scenario.alone_s)
+    assert (found["mice"].n, found["mice"].p99) == (1, pytest.approx(2.0))
+    assert (found["elephant"].n, found["elephant"].mean) == (2, pytest.approx(4.0))
+    assert rest.flows.only(np.array([True, True, False, False])).rest.tolist() == [True, False]  # type: ignore[union-attr]
+
+
 @given(st.lists(st.floats(1, 1e4), min_size=1, max_size=30))
 def test_figures_are_the_mean_and_the_interpolated_percentile(factors: list[float]) -> None:
     scenario = star([(0, 1)] * len(factors), payload_bytes=5e4)
