@@ -370,18 +370,7 @@ def slowdown_by_class(
     size = scenario.flows.payload_bytes
     slowdown = slowdowns(scenario, completion_s, sent_bytes, started_s)
     counted = np.isfinite(size) & ~np.isnan(slowdown)
-    slowdown, size = slowdown[counted], size[counted]
-    members = {
-        "all": slowdown,
-        "mice": slowdown[size < MOUSE_BELOW_BYTES],
-        "medium": slowdown[(size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES)],
-        "elephant": slowdown[size >= ELEPHANT_FROM_BYTES],
-    }
-    return {
-        name: Slowdown(values.size, float(values.mean()), _p99(values))
-        for name, values in members.items()
-        if values.size
-    }
+    return by_class(slowdown[counted], size[counted])
 
 
 def slowdowns(
@@ -411,6 +400,21 @@ def slowdowns(
     if scenario.flows.rest is not None:
         found[scenario.flows.rest & (scenario.flows.payload_bytes < ELEPHANT_FROM_BYTES)] = np.nan
     return found
+
+
+def by_class(slowdown: NDArray[np.float64], size: NDArray[np.float64]) -> dict[str, Slowdown]:
+    """As ``slowdown_by_class``, for known slowdowns of flows of ``size`` payload bytes."""
+    members = {
+        "all": slowdown,
+        "mice": slowdown[size < MOUSE_BELOW_BYTES],
+        "medium": slowdown[(size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES)],
+        "elephant": slowdown[size >= ELEPHANT_FROM_BYTES],
+    }
+    return {
+        name: Slowdown(values.size, float(values.mean()), _p99(values))
+        for name, values in members.items()
+        if values.size
+    }
 
 
 def bins_of(*tiers: tuple[float, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,7 +5,8 @@ number of samples of mean B ÷ ``spacing_bytes``, the bytes between two samples 
 messages have 1, 2, 3 … samples tells how many there are of each size, those without a sample included: the
 likeliest numbers on a logarithmic grid of sizes. Sizes far below the spacing leave single samples only, which
 tell their bytes but not their number. Their number is told by samples shorter than a full packet: a message
-has one such packet, its last, however many it has (none where its size is a multiple of full ones). What the
+has one such packet, its last, however many it has (none where its size is a multiple of full ones, as blocks
+of storage are: for how many that holds is fitted too, from a guess of few). What the
 samples do not tell is taken from a first guess, a power of the size as in heavy-tailed traffic: the true
 numbers are that guess times a factor whose logarithm wanders with the size, drawn back to 0 (an
 Ornstein-Uhlenbeck process). Many messages show sizes as sharp as they are, few stay near the guess.
@@ -27,7 +28,8 @@ _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing
 _FALLING_POWER = 2.0
 MANY_SAMPLES = 16  # the size is known to a quarter
 SHARPEST = 100.0  # samples that tell a size to a tenth
-_MULTIPLES = 0.1  # of messages, whose last packet is a full one
+_MULTIPLES, _WIDE = 0.1, 1.0  # of messages, whose last packet is full: a guess; the deviation of its logit
+_MOST_OFF = 10.0  # of those deviations, so that nothing overflows
 _FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
 _ONE_SIZE_WITHIN = 1.3  # times the variance of one size; exponential sizes have 1.4 to 2 times as much
 _TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of other messages
@@ -37,13 +39,15 @@ _TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of 
 class SizeFit:
     """Expected number of ``messages`` [k] of each size on a grid ``size_bytes`` [k], seen or not.
 
-    ``packet_bytes``: of a full packet, None where samples do not tell ends of messages.
+    ``packet_bytes``: of a full packet, None where samples do not tell ends of messages; ``multiples``: the
+    share of messages whose last packet is a full one too.
     """
 
     spacing_bytes: float
     size_bytes: NDArray[np.float64]
     messages: NDArray[np.float64]
     packet_bytes: float | None = None
+    multiples: float = 1.0
 
     @property
     def unseen(self) -> NDArray[np.float64]:
@@ -57,9 +61,8 @@ class SizeFit:
         its last packet among them or not.
         """
         ends = np.zeros(len(n_samples), np.bool_) if end_seen is None else end_seen
-        weight = self.messages * _likelihood(
-            n_samples, ends, self.size_bytes, self.spacing_bytes, self.packet_bytes
-        )
+        short, full = _likelihoods(n_samples, ends, self.size_bytes, self.spacing_bytes, self.packet_bytes)
+        weight = self.messages * ((1.0 - self.multiples) * short + self.multiples * full)
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
     def within(self, place: NDArray[np.int64], part: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,7 +93,7 @@ def fit_sizes(
     fall beyond.
     """
     from scipy.optimize import minimize  # imported here: 0.4 s that a service starts without
-    from scipy.special import pdtr
+    from scipy.special import expit, logit, pdtr
 
     ends = np.zeros(len(n_samples), np.bool_) if end_seen is None else end_seen
     packet = least_bytes if ends.any() else None
@@ -101,40 +104,49 @@ def fit_sizes(
     steps = int(np.ceil(np.log10(largest / least_bytes) * STEPS_PER_DECADE)) + 1
     size = least_bytes * 10.0 ** (np.arange(steps) / STEPS_PER_DECADE)
     mean = size / spacing_bytes
-    likelihood = _likelihood(seen, ends, size, spacing_bytes, packet)
+    short, full = _likelihoods(seen, ends, size, spacing_bytes, packet)
     prior = size**_PRIOR_POWER / (1.0 + (size / bend_bytes) ** _FALLING_POWER)
     prior *= total / prior.sum()
     visible = -np.expm1(-mean)
 
-    def unlikely(log_factor: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Minus the logarithm of the posterior density, and its gradient."""
+    def unlikely(at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Minus the logarithm of the posterior density, and its gradient: of the factors' logarithms, and of
+        how far the logit of the share of multiples is from its guess, in deviations.
+        """
+        log_factor, off = at[:-1], at[-1]
+        multiples = float(expit(logit(_MULTIPLES) + _WIDE * off))
         messages = np.exp(log_factor) * prior / size
+        likelihood = short + multiples * (full - short)
         expected = np.maximum(likelihood @ messages, 1e-300)
         wandered, away = np.diff(log_factor) / _WANDERS, log_factor / (_WANDERS * _DRAWN_BACK)
-        value = messages @ visible - how_many @ np.log(expected) + 0.5 * (wandered @ wandered + away @ away)
-        slope = messages * (visible - (how_many / expected) @ likelihood) + away / (_WANDERS * _DRAWN_BACK)
-        slope[1:] += wandered / _WANDERS
-        slope[:-1] -= wandered / _WANDERS
-        return float(value), slope
+        value = messages @ visible - how_many @ np.log(expected)
+        value += 0.5 * (wandered @ wandered + away @ away + off * off)
+        by_size = messages * (visible - (how_many / expected) @ likelihood) + away / (_WANDERS * _DRAWN_BACK)
+        by_size[1:] += wandered / _WANDERS
+        by_size[:-1] -= wandered / _WANDERS
+        by_share = how_many @ ((full - short) @ messages / expected)
+        by_off = off - by_share * multiples * (1.0 - multiples) * _WIDE
+        return float(value), np.append(by_size, by_off)
 
     found = minimize(
         unlikely,
-        np.zeros(len(size)),
+        np.zeros(len(size) + 1),
         jac=True,
-        bounds=[(-_FARTHEST, _FARTHEST)] * len(size),
+        bounds=[*[(-_FARTHEST, _FARTHEST)] * len(size), (-_MOST_OFF, _MOST_OFF)],
         method="L-BFGS-B",
         options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "ftol": _SETTLED},
     )
     # As many bytes in messages of few samples as have few, and of many as have many: the fit may have too
     # little of one large message, and to make up for it all over would multiply the small ones.
-    carried = prior * np.exp(found.x)
+    carried = prior * np.exp(found.x[:-1])
     by_few = pdtr(MANY_SAMPLES - 2, mean)  # share of the samples
     few = float((seen * how_many)[seen < MANY_SAMPLES].sum()) * spacing_bytes
     carried *= sum(
         wanted / max(float(carried @ part), 1e-300) * part
         for wanted, part in ((few, by_few), (total - few, 1.0 - by_few))
     )
-    return SizeFit(spacing_bytes, size, carried / size, packet)
+    multiples = float(expit(logit(_MULTIPLES) + _WIDE * found.x[-1]))
+    return SizeFit(spacing_bytes, size, carried / size, packet, multiples)
 
 
 def one_size(
@@ -167,33 +179,33 @@ def one_size(
     return fit, n_samples <= int(kept.max())
 
 
-def _likelihood(
+def _likelihoods(
     n_samples: NDArray[np.int64],
     end_seen: NDArray[np.bool_],
     size_bytes: NDArray[np.float64],
     spacing_bytes: float,
     packet_bytes: float | None,
-) -> NDArray[np.float64]:
-    """How likely each size [k] leaves so many samples, one of them of a short last packet or none
-    [len(n_samples), k], up to a factor of the row alone; without ``packet_bytes`` by their number.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How likely each size [k] leaves so many samples, that of a short last packet among them or not
+    [len(n_samples), k], up to a factor of the row alone: where the last packet is short, and where it is
+    full.
 
-    Each of a message's packets is sampled by itself, the last one too, which is short of all but
-    ``_MULTIPLES``.
+    Each of a message's packets is sampled by itself, the last one too. Without ``packet_bytes`` both go by
+    the number of samples.
     """
     mean = size_bytes / spacing_bytes
+    full = _poisson(n_samples, mean)
     if packet_bytes is None:
-        return _poisson(n_samples, mean)
-    last = packet_bytes / spacing_bytes
-    others = np.maximum(mean - last, 1e-12)
-    found = np.empty((len(n_samples), len(size_bytes)))
-    one = n_samples == 1
+        return full, full
+    others = np.maximum(mean - packet_bytes / spacing_bytes, 1e-12)
+    short = np.empty_like(full)
+    full[end_seen] = 0.0
     # Of the other packets: n where the last one left none, n − 1 where it did.
-    found[~end_seen] = (1 - _MULTIPLES) * _poisson(n_samples[~end_seen], others)
-    found[~end_seen] += _MULTIPLES * _poisson(n_samples[~end_seen], mean)
-    found[end_seen & one] = np.exp(-others)
-    more = end_seen & ~one
-    found[more] = _poisson(n_samples[more] - 1, others)
-    return found
+    short[~end_seen] = _poisson(n_samples[~end_seen], others)
+    one = n_samples == 1
+    short[end_seen & one] = np.exp(-others)
+    short[end_seen & ~one] = _poisson(n_samples[end_seen & ~one] - 1, others)
+    return short, full
 
 
 def _poisson(count: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

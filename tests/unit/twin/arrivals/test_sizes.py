@@ -94,6 +94,17 @@ def test_without_a_short_packet_counts_alone_tell() -> None:
     assert np.array_equal(fit.messages, fit_sizes(n, spacing, PACKET).messages)
 
 
+def test_one_short_packet_among_blocks_of_full_ones_changes_little() -> None:
+    # Storage: 16 full packets a block; once something else of a short last packet.
+    n = np.random.default_rng(3).binomial(16, 1 / 64, 20_000)
+    n = n[n > 0]
+    once = np.arange(len(n)) == int(np.argmax(n == 1))
+    without, with_one = (
+        fit_sizes(n, 64 * PACKET, PACKET, end_seen=ends).messages.sum() for ends in (once & False, once)
+    )
+    assert with_one == pytest.approx(without, rel=0.15)
+
+
 def test_below_a_bend_single_samples_are_many_small_messages() -> None:
     spacing = 4096 * PACKET
     n = np.ones(300, np.int64)
