@@ -153,6 +153,7 @@ class _Totals(NamedTuple):
     accepted: int = 0
     rejected: int = 0
     skewed: int = 0
+    behind: int = 0
     backwards: int = 0
     dropped: int = 0
 
@@ -340,18 +341,25 @@ class AlarmChecks:
             accepted=self.window.accepted,
             rejected=self.window.rejected,
             skewed=counters.skewed,
+            behind=counters.behind,
             backwards=counters.negative_latencies,
             dropped=self.sources.dropped,
         )
         before, self._totals = self._totals, now
-        accepted, rejected, skewed, backwards, dropped = (
+        accepted, rejected, skewed, behind, backwards, dropped = (
             new - old for new, old in zip(now, before, strict=True)
         )
         if came := accepted + rejected:
+            # Where most are behind the newest, these few move the window away from the others.
+            dragged = 2 * behind > accepted
             yield Finding(
                 Subject("clock_skew", "INT reports"),
-                skewed / came,
-                f"{skewed} of the last {came} INT reports were too far from the time of the others: the "
+                (skewed + behind if dragged else skewed) / came,
+                f"{behind} of the last {came} INT reports were seconds behind the newest when they came: the "
+                "clocks of some sinks are ahead, or most reports are sent late; until then the newest "
+                "traffic in the window is that of a few"
+                if dragged
+                else f"{skewed} of the last {came} INT reports were too far from the time of the others: the "
                 "clock of a sink is off",
             )
             yield Finding(

@@ -42,7 +42,8 @@ class AddResult:
 class WindowCounters:
     """Totals since the window was created.
 
-    ``too_old`` reports are older than the window, ``skewed`` ones too far away in time, ``unknown_sites``
+    ``too_old`` reports are older than the window, ``skewed`` ones too far away in time, ``behind`` ones are
+    accepted but lie further behind the window's end than a step that it follows at once. ``unknown_sites``
     name a switch or port that the declared topology lacks, ``overflowed`` have a path or queue for which
     there is no room. ``evicted`` flows were merged with others of their class to save room, ``thinned``
     reports are represented by others, ``negative_latencies`` are hops with egress before ingress.
@@ -53,6 +54,7 @@ class WindowCounters:
     duplicates: int = 0
     too_old: int = 0
     skewed: int = 0
+    behind: int = 0
     unknown_sites: int = 0
     overflowed: int = 0
     evicted: int = 0
@@ -141,10 +143,13 @@ class Window:
         site = self._paths.site_fingerprints(batch.sites)[batch.hop_site]
         rows, fingerprints, periods = self._new_rows(batch, rows, flow, site)
         verdicts, anew = self._timeline.judge(periods)
+        kept = verdicts == Verdict.KEEP
         if anew:
             self._empty()
+        elif self._timeline.end is not None:
+            near = self._timeline.end - self.settings.max_jump_periods
+            self._count(behind=int(np.count_nonzero(kept & (periods < near))))
         self._reject_by_time(batch, rows, verdicts, rejections)
-        kept = verdicts == Verdict.KEEP
         rows, fingerprints, periods = rows[kept], fingerprints[kept], periods[kept]
         if len(rows):
             path = self._paths_of(batch, rows, site)

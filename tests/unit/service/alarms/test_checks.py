@@ -227,6 +227,17 @@ async def test_shares_are_of_what_came_since_the_last_look() -> None:
     assert await found(checks, "clock_skew") == {}  # nothing came
 
 
+async def test_a_clock_ahead_shows_by_the_reports_that_come_behind_it() -> None:
+    world = World()
+    checks = world.checks()
+    world.accepted, world.counters = 100, WindowCounters(behind=20)
+    assert await found(checks, "clock_skew") == {"INT reports": 0}  # some are sent late
+    world.accepted, world.counters = 200, WindowCounters(behind=110)
+    [skew] = [one for one in (await checks.run()).findings if one.subject.kind == "clock_skew"]
+    assert skew.value == 0.9
+    assert "90 of the last 100 INT reports were seconds behind the newest" in skew.sentence
+
+
 async def test_dropped_datagrams_are_a_rate_where_datagrams_are_taken() -> None:
     world = World()
     checks = world.checks()

@@ -151,6 +151,17 @@ def test_a_clock_a_few_seconds_ahead_does_not_move_the_window_either(report: Mak
     assert window.state().n_reports == 301
 
 
+def test_reports_behind_a_clock_that_is_ahead_are_counted(report: Make, batch: Batch) -> None:
+    window = Window()
+    for number in range(100):
+        now_ns = START_NS + number * 100 * MS
+        window.add(batch([*steady(report, 3, first_ns=now_ns, step_ns=MS), report(now_ns + 5 * S + 7)]))
+    counters = window.counters
+    # The window follows it once it is confirmed; from then on the others are behind.
+    assert (counters.accepted, counters.skewed) == (400, 0)
+    assert 250 < counters.behind <= 300
+
+
 @pytest.mark.parametrize("gap_ns", [3600 * S, YEAR_NS, -YEAR_NS])
 def test_the_window_follows_a_real_restart(report: Make, batch: Batch, gap_ns: int) -> None:
     window = Window()
