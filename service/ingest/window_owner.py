@@ -200,7 +200,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
 
     def _add(self, part: ReportBatch) -> Added:
         before = self._window.counters
-        added = self._window.add(part)
+        added = self._window.add(part, now_ns=self._wall_ns())
         self._note_span()
         after = self._window.counters
         reasons = Counter(

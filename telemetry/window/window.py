@@ -6,6 +6,7 @@ Time is the reports' own; no clock is read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from telemetry.errors import ReportError, WindowError
 from telemetry.network.assemble import Snapshot
 from telemetry.network.messages import longest_gap_ns
 from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
-from telemetry.settings import NS_PER_S, WindowSettings
+from telemetry.settings import NS_PER_HOUR, NS_PER_S, WindowSettings
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import Topology
 from telemetry.window.hash_table import ABSENT, GONE
@@ -68,6 +69,8 @@ _FEW_FLOWS = 1_024
 _THIN_BACK = 0.25
 _SWEPT_SHARE = 0.25  # of the reports, that leave between two searches for unused paths
 _SPANS_S = ((365.25 * 86_400, "years"), (86_400, "days"), (3_600, "hours"), (60, "minutes"), (1.0, "s"))
+_LARGER_UNITS = MappingProxyType({"microseconds": 1_000, "milliseconds": 1_000_000, "seconds": NS_PER_S})
+_ABOUT_NOW_NS = NS_PER_HOUR
 _SAME_UNIT = 0.01  # of the time since 1970: half a year
 _MOST_NS = np.iinfo(np.int32).max
 _LAST_NS = int(np.iinfo(np.int64).max)  # of any date, and of any span's end
@@ -134,11 +137,16 @@ class Window:
         if misplaced(self._paths.paths().things, topology):
             self._start_anew()
 
-    def add(self, batch: ReportBatch) -> AddResult:
-        """Adds a batch: rejects invalid reports, drops duplicates, keeps the rest."""
+    def add(self, batch: ReportBatch, *, now_ns: int | None = None) -> AddResult:
+        """Adds a batch: rejects invalid reports, drops duplicates, keeps the rest.
+
+        The first reports set what time it is, unless they are of ``now_ns`` in another unit.
+        """
         rejections: dict[int, ReportError] = {}
         duplicates = self._counters.duplicates
         rows = self._in_topology(batch, rejections)
+        if now_ns is not None and self._timeline.end is None:
+            rows = self._in_nanoseconds(batch, rows, now_ns, rejections)
         flow = self._flows.fingerprints(batch.flow_keys)
         site = self._paths.site_fingerprints(batch.sites)[batch.hop_site]
         rows, fingerprints, periods = self._new_rows(batch, rows, flow, site)
@@ -229,6 +237,29 @@ class Window:
             rejections[row] = ReportError(f"report {batch.index[row]} hops[{hop}]", received, rule, remedy)
         self._count(unknown_sites=len(rejections))
         return rows[~bad_rows]
+
+    def _in_nanoseconds(
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        now_ns: int,
+        rejections: dict[int, ReportError],
+    ) -> NDArray[np.int64]:
+        """Rows but those whose time is that of now in a larger unit: all senders may have it wrong alike."""
+        ts_ns = batch.ts_ns[rows]
+        kept = np.ones(len(rows), np.bool_)
+        for unit, size_ns in _LARGER_UNITS.items():
+            wrong = kept & (np.abs(ts_ns - now_ns // size_ns) <= _ABOUT_NOW_NS // size_ns)
+            kept &= ~wrong
+            for row, sent in zip(rows[wrong].tolist(), ts_ns[wrong].tolist(), strict=True):
+                rejections[row] = ReportError(
+                    f"report {batch.index[row]} ts_ns",
+                    f"{sent}, which is the present time in {unit}",
+                    "timestamps are nanoseconds since 1970",
+                    "send ts_ns in nanoseconds since 1970",
+                )
+        self._count(skewed=int(np.count_nonzero(~kept)))
+        return rows[kept]
 
     def _new_rows(
         self, batch: ReportBatch, rows: NDArray[np.int64], flow: NDArray[np.uint64], site: NDArray[np.uint64]

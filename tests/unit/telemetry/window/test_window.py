@@ -132,6 +132,28 @@ def test_one_clock_far_away_does_not_move_the_window(report: Make, batch: Batch,
     assert state.n_reports == before.n_reports + 10
 
 
+@pytest.mark.parametrize(
+    ("unit", "size_ns"), [("microseconds", 1_000), ("milliseconds", 1_000_000), ("seconds", S)]
+)
+def test_times_in_another_unit_are_told_though_all_senders_have_it(
+    unit: str, size_ns: int, report: Make, batch: Batch
+) -> None:
+    now_ns = START_NS + 300 * S
+    sent = [report((START_NS + number * 100 * MS) // size_ns) for number in range(20)]
+    window = Window()
+    result = window.add(batch(sent), now_ns=now_ns)
+    assert result.rejected == window.counters.skewed == 20
+    assert f"which is the present time in {unit}" in result.errors[0].detail
+    assert "send ts_ns in nanoseconds since 1970" in result.errors[0].detail
+    assert window.add(batch(steady(report, 20)), now_ns=now_ns).accepted == 20
+    # A recording's own time is not this machine's; once it runs, it may pass any number.
+    assert Window().add(batch(steady(report, 20, first_ns=7 * S)), now_ns=now_ns).accepted == 20
+    running = Window()
+    before_ns = START_NS // size_ns - (4 * S if size_ns == 1_000 else S)
+    running.add(batch(steady(report, 20, first_ns=before_ns)), now_ns=now_ns)
+    assert running.add(batch(sent), now_ns=now_ns).rejected == 0
+
+
 def test_a_clock_away_in_the_first_batch_is_outvoted(report: Make, batch: Batch) -> None:
     window = Window()
     result = window.add(batch([report(START_NS + YEAR_NS), *steady(report, 20)]))
