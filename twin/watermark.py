@@ -52,11 +52,12 @@ class Watermark:
 
     def distance_to(self, other: Watermark) -> float:
         """How far apart two watermarks are: Euclidean in ln Kmin, ln Kmax and ln Pmax."""
-        mine, theirs = (
-            (math.log(max(one.kmin_bytes, 1)), math.log(one.kmax_bytes), math.log(one.pmax))
-            for one in (self, other)
-        )
-        return math.dist(mine, theirs)
+        return math.dist(self.logarithms, other.logarithms)
+
+    @property
+    def logarithms(self) -> tuple[float, float, float]:
+        """ln Kmin (of a byte for 0), ln Kmax and ln Pmax."""
+        return math.log(max(self.kmin_bytes, 1)), math.log(self.kmax_bytes), math.log(self.pmax)
 
     @property
     def usual(self) -> Watermark:

@@ -92,14 +92,22 @@ def moved_with(
     By inverse squared distance; that makes none the winner, and tells which may be.
     """
     sound = [row for row in sorted(settled) if math.isfinite(gains[row].value + settled[row].value)]
+    others = [row for row in range(len(gains)) if row not in settled]
     found = [settled.get(row, one) for row, one in enumerate(gains)]
-    moved = [[getattr(settled[at], part) - getattr(gains[at], part) for part in PARTS] for at in sound]
-    for row, one in enumerate(gains):
-        if row in settled or not sound:
-            continue
-        near = np.array([watermarks[row].distance_to(watermarks[at]) for at in sound])
-        by = np.average(moved, axis=0, weights=1.0 / np.maximum(near, 1e-3) ** 2).tolist()
-        found[row] = Gain(one.bulk + by[0], one.delay + by[1], one.harm + by[2], one.deviations)
+    if not sound or not others:
+        return found
+    moved = np.array(
+        [[getattr(side[at], part) for part in PARTS] for side in (settled, gains) for at in sound]
+    )
+    moved = moved[: len(sound)] - moved[len(sound) :]
+    at = np.array([one.logarithms for one in watermarks])
+    near = np.linalg.norm(at[others][:, None, :] - at[sound][None, :, :], axis=2)
+    weights = 1.0 / np.maximum(near, 1e-3) ** 2
+    # No matrix product: how BLAS adds up depends on the machine.
+    by = ((weights[:, :, None] * moved).sum(axis=1) / weights.sum(axis=1, keepdims=True)).tolist()
+    for row, (bulk, delay, harm) in zip(others, by, strict=True):
+        one = gains[row]
+        found[row] = Gain(one.bulk + bulk, one.delay + delay, one.harm + harm, one.deviations)
     return found
 
 
