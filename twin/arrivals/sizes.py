@@ -47,7 +47,7 @@ class SizeFit:
     size_bytes: NDArray[np.float64]
     messages: NDArray[np.float64]
     packet_bytes: float | None = None
-    multiples: float = 1.0
+    multiples: NDArray[np.float64] | float = 1.0
 
     @property
     def unseen(self) -> NDArray[np.float64]:
@@ -109,44 +109,53 @@ def fit_sizes(
     prior *= total / prior.sum()
     visible = -np.expm1(-mean)
 
+    guess = logit(_MULTIPLES)
+
     def unlikely(at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the logarithm of the posterior density, and its gradient: of the factors' logarithms, and of
-        how far the logit of the share of multiples is from its guess, in deviations.
+        the logits of the shares of multiples, less the guess.
         """
-        log_factor, off = at[:-1], at[-1]
-        multiples = float(expit(logit(_MULTIPLES) + _WIDE * off))
+        log_factor, off = at.reshape(2, -1)
+        multiples = expit(guess + off)
         messages = np.exp(log_factor) * prior / size
         likelihood = short + multiples * (full - short)
         expected = np.maximum(likelihood @ messages, 1e-300)
-        wandered, away = np.diff(log_factor) / _WANDERS, log_factor / (_WANDERS * _DRAWN_BACK)
-        value = messages @ visible - how_many @ np.log(expected)
-        value += 0.5 * (wandered @ wandered + away @ away + off * off)
-        by_size = messages * (visible - (how_many / expected) @ likelihood) + away / (_WANDERS * _DRAWN_BACK)
-        by_size[1:] += wandered / _WANDERS
-        by_size[:-1] -= wandered / _WANDERS
-        by_share = how_many @ ((full - short) @ messages / expected)
-        by_off = off - by_share * multiples * (1.0 - multiples) * _WIDE
-        return float(value), np.append(by_size, by_off)
+        rarity, pull = _wandering(log_factor)
+        rarity_off, pull_off = _wandering(off)
+        value = messages @ visible - how_many @ np.log(expected) + rarity + rarity_off
+        ratio = how_many / expected
+        by_size = messages * (visible - ratio @ likelihood) + pull
+        by_off = pull_off - messages * (ratio @ (full - short)) * multiples * (1.0 - multiples)
+        return float(value), np.concatenate((by_size, by_off))
 
     found = minimize(
         unlikely,
-        np.zeros(len(size) + 1),
+        np.zeros(2 * len(size)),
         jac=True,
-        bounds=[*[(-_FARTHEST, _FARTHEST)] * len(size), (-_MOST_OFF, _MOST_OFF)],
+        bounds=[*[(-_FARTHEST, _FARTHEST)] * len(size), *[(-_MOST_OFF, _MOST_OFF)] * len(size)],
         method="L-BFGS-B",
         options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "ftol": _SETTLED},
     )
+    log_factor, off = found.x.reshape(2, -1)
     # As many bytes in messages of few samples as have few, and of many as have many: the fit may have too
     # little of one large message, and to make up for it all over would multiply the small ones.
-    carried = prior * np.exp(found.x[:-1])
+    carried = prior * np.exp(log_factor)
     by_few = pdtr(MANY_SAMPLES - 2, mean)  # share of the samples
     few = float((seen * how_many)[seen < MANY_SAMPLES].sum()) * spacing_bytes
     carried *= sum(
         wanted / max(float(carried @ part), 1e-300) * part
         for wanted, part in ((few, by_few), (total - few, 1.0 - by_few))
     )
-    multiples = float(expit(logit(_MULTIPLES) + _WIDE * found.x[-1]))
-    return SizeFit(spacing_bytes, size, carried / size, packet, multiples)
+    return SizeFit(spacing_bytes, size, carried / size, packet, expit(guess + off))
+
+
+def _wandering(value: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Minus the logarithm of how likely values are that wander from step to step, and its gradient."""
+    wandered, away = np.diff(value) / _WANDERS, value / (_WANDERS * _DRAWN_BACK)
+    slope = away / (_WANDERS * _DRAWN_BACK)
+    slope[1:] += wandered / _WANDERS
+    slope[:-1] -= wandered / _WANDERS
+    return float(0.5 * (wandered @ wandered + away @ away)), slope
 
 
 def one_size(
