@@ -317,11 +317,20 @@ def _end_open_ones(
     fit: SizeFit,
     rng: np.random.Generator,
 ) -> None:
-    """Gives messages that outlast the window, but not both its ends, the bytes of one that is larger yet."""
+    """Gives messages that outlast the window, but not both its ends, the bytes of one that is larger yet.
+
+    Those that ended are the smaller ones, the more so the slower senders are: of all that got to a size, also
+    of those that outlast the window, the share that ended there is what counts (Kaplan and Meier). One that
+    ends at none of these sizes stays without an end.
+    """
+    ended = fit.messages
+    outlast = len(rows) - np.searchsorted(np.sort(sent[rows]), fit.size_bytes)
+    goes_on = 1.0 - ended / (np.cumsum(ended[::-1])[::-1] + outlast)
     for row in rows.tolist():
-        longer = np.where(fit.size_bytes > sent[row], fit.messages, 0.0)
-        if longer.sum() > 0:
-            wire[row] = max(float(fit.quantile(longer / longer.sum(), rng.random(1))[0]), sent[row])
+        larger = np.flatnonzero(fit.size_bytes > sent[row])
+        ends = np.cumprod(goes_on[larger]) < rng.random()
+        if ends.any():
+            wire[row] = max(float(fit.within(larger[ends.argmax()], rng.random(1))[0]), sent[row])
 
 
 def _unseen_sizes(

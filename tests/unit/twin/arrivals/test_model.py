@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,18 @@ def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along()
     found = undone(both).arrivals.wire_bytes
     assert math.isinf(found[len(other)])
     assert found[len(other) + 1] == pytest.approx(5e6, rel=0.5)
+
+
+def test_where_few_got_to_an_end_most_that_did_not_are_larger_than_these() -> None:
+    # Senders so slow that of eighty messages twenty ended, with 1 to 3 MB, and sixty have sent 1 to 3 MB yet.
+    sizes = np.tile(np.linspace(1e6, 3e6, 20), 4)
+    wire = np.where(np.arange(80) < 20, sizes, math.inf)
+    n = np.round(sizes / (64 * PACKET)).astype(np.int64)
+    seen = arrivals(np.linspace(0.006, 0.03, 80), wire, n, [number % 8 for number in range(80)])
+    found = undone(replace(seen, sent_bytes=sizes)).arrivals.wire_bytes[:80]
+    outlast = np.isinf(seen.wire_bytes)
+    assert (found[outlast] >= sizes[outlast]).all()
+    assert np.count_nonzero(found[outlast] > 3e6) >= 35
 
 
 def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrivals:
