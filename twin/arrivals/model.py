@@ -155,7 +155,7 @@ def _modelled_apart(
     rows = np.argsort(receiver, kind="stable")
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
-    _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & (seen.start_s > since_s)), fit, rng)
+    _end_open_ones(wire, seen.sent_bytes, ~finite, seen.start_s > since_s, fit, rng)
     nic, first_s = first_samples(seen, nic_bytes_per_s)
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, RUNNING_FROM_S)
@@ -313,22 +313,23 @@ def _likely(
 def _end_open_ones(
     wire: NDArray[np.float64],
     sent: NDArray[np.float64],
-    rows: NDArray[np.int64],
+    outlast: NDArray[np.bool_],
+    begun: NDArray[np.bool_],
     fit: SizeFit,
     rng: np.random.Generator,
 ) -> None:
-    """Gives messages that outlast the window, but not both its ends, the bytes of one that is larger yet.
+    """Gives messages that ``outlast`` the window and have ``begun`` in it the bytes of one that is larger yet.
 
     Those that ended are the smaller ones, the more so the slower senders are: of all that got to a size, also
     of those that outlast the window, the share that ended there is what counts (Kaplan and Meier). One that
     ends at none of these sizes stays without an end.
     """
     ended = fit.messages
-    outlast = len(rows) - np.searchsorted(np.sort(sent[rows]), fit.size_bytes)
-    goes_on = 1.0 - ended / (np.cumsum(ended[::-1])[::-1] + outlast)
-    for row in rows.tolist():
+    go_on = np.count_nonzero(outlast) - np.searchsorted(np.sort(sent[outlast]), fit.size_bytes)
+    stays = 1.0 - ended / (np.cumsum(ended[::-1])[::-1] + go_on)
+    for row in np.flatnonzero(outlast & begun).tolist():
         larger = np.flatnonzero(fit.size_bytes > sent[row])
-        ends = np.cumprod(goes_on[larger]) < rng.random()
+        ends = np.cumprod(stays[larger]) < rng.random()
         if ends.any():
             wire[row] = max(float(fit.within(larger[ends.argmax()], rng.random(1))[0]), sent[row])
 

@@ -28,8 +28,8 @@ _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing
 _FALLING_POWER = 2.0
 MANY_SAMPLES = 16  # the size is known to a quarter
 SHARPEST = 100.0  # samples that tell a size to a tenth
-_MULTIPLES, _WIDE = 0.1, 1.0  # of messages, whose last packet is full: a guess; the deviation of its logit
-_MOST_OFF = 10.0  # of those deviations, so that nothing overflows
+_MULTIPLES = 0.1  # of messages, whose last packet is a full one: a guess ...
+_MOST_OFF = 10.0  # ... that the logit is so far from at most, so that nothing overflows
 _FEW, _LEAST_MEAN = 30, 0.25  # messages seen, and samples of each: fewer do not tell one size from several
 _ONE_SIZE_WITHIN = 1.3  # times the variance of one size; exponential sizes have 1.4 to 2 times as much
 _TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of other messages
@@ -39,8 +39,8 @@ _TRIMS, _UNTYPICAL, _MOST_LEFT_OUT = 8, 1e-3, 0.08  # counts so unlikely are of 
 class SizeFit:
     """Expected number of ``messages`` [k] of each size on a grid ``size_bytes`` [k], seen or not.
 
-    ``packet_bytes``: of a full packet, None where samples do not tell ends of messages; ``multiples``: the
-    share of messages whose last packet is a full one too.
+    ``packet_bytes``: of a full packet, None where samples do not tell ends of messages; ``multiples`` [k]:
+    the share of messages whose last packet is a full one too.
     """
 
     spacing_bytes: float
