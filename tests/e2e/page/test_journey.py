@@ -19,7 +19,8 @@ from tests.e2e.test_lab import DEFAULT
 pytestmark = pytest.mark.e2e
 
 SCREENSHOTS = REPOSITORY / "tests/out/screenshots"
-FABRIC = ("--leaves", "2", "--spines", "2", "--hosts", "4", "--traffic", "websearch:0.7")
+TRAFFIC = "websearch:0.7,incast:7:each_bytes=64KB:period=500us"
+FABRIC = ("--leaves", "2", "--spines", "2", "--hosts", "4", "--traffic", TRAFFIC)
 WIDE: ViewportSize = {"width": 1440, "height": 900}
 NARROW: ViewportSize = {"width": 390, "height": 844}
 VIEWS = ("Now", "Why", "Act", "What if", "History")

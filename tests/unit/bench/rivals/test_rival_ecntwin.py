@@ -32,7 +32,7 @@ HADOOP = Scenario(
     name="hadoop",
     phases=(Phase("hadoop", 0.0, "hadoop:0.5"),),
     duration_s=0.06,
-    fabric=LeafSpine(leaves=2, spines=1, hosts=2, rate_gbps=25.0, uplink_gbps=100.0),
+    fabric=LeafSpine(leaves=2, spines=1, hosts=4, rate_gbps=25.0, uplink_gbps=100.0),
 )
 # One far below what runs, one of its kind at a fifth, one far above.
 STATICS = (
@@ -41,7 +41,7 @@ STATICS = (
     Watermark(350_000, 2_500_000, 0.011),
 )
 SHORT = replace(HADOOP, duration_s=0.032)
-SEED = 10  # of which 15 ms tell surely enough of so few hosts for a change
+SEED = 5  # of which 15 ms tell surely enough of so few hosts for a change
 
 
 class Strict(Ecntwin):
