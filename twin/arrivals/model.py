@@ -318,7 +318,7 @@ def _end_open_ones(
     fit: SizeFit,
     rng: np.random.Generator,
 ) -> None:
-    """Gives messages that ``outlast`` the window and have ``begun`` in it the bytes of one that is larger yet.
+    """Gives messages that ``outlast`` the window and ``begun`` in it the bytes of one that is larger yet.
 
     Those that ended are the smaller ones, the more so the slower senders are: of all that got to a size, also
     of those that outlast the window, the share that ended there is what counts (Kaplan and Meier). One that
