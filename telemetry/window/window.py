@@ -329,7 +329,7 @@ class Window:
     def _in_another_unit(self, ts_ns: int) -> bool:
         """Whether it is a thousand, a million or a thousand million times less than the window's end."""
         ratio = (self._end_ns or 0) / max(ts_ns, 1)
-        return any(abs(ratio / factor - 1) < _SAME_UNIT for factor in (1e3, 1e6, 1e9))
+        return any(abs(ratio / size_ns - 1) < _SAME_UNIT for size_ns in _LARGER_UNITS.values())
 
     def _paths_of(
         self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]

@@ -97,11 +97,10 @@ def moved_with(
     if not sound or not others:
         return found
     moved = np.array(
-        [[getattr(side[at], part) for part in PARTS] for side in (settled, gains) for at in sound]
+        [[getattr(settled[row], part) - getattr(gains[row], part) for part in PARTS] for row in sound]
     )
-    moved = moved[: len(sound)] - moved[len(sound) :]
-    at = np.array([one.logarithms for one in watermarks])
-    near = np.linalg.norm(at[others][:, None, :] - at[sound][None, :, :], axis=2)
+    place = np.array([one.logarithms for one in watermarks])
+    near = np.linalg.norm(place[others][:, None, :] - place[sound][None, :, :], axis=2)
     weights = 1.0 / np.maximum(near, 1e-3) ** 2
     # No matrix product: how BLAS adds up depends on the machine.
     by = ((weights[:, :, None] * moved).sum(axis=1) / weights.sum(axis=1, keepdims=True)).tolist()
