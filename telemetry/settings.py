@@ -58,6 +58,11 @@ class WindowSettings:
                 raise WindowError(f"window {field.name}", repr(value), rule, "correct it")
 
     @property
+    def step_ns(self) -> int:
+        """A step in time that the window's end follows at once."""
+        return self.max_jump_periods * self.period_ns
+
+    @property
     def length_ns(self) -> int:
         return self.period_ns * self.n_periods
 

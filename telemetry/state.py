@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -166,7 +166,8 @@ class QueueSamples:
 class NetworkState:
     """The fabric as one window of reports shows it. ``flow_groups`` is how many groups of flows to one
     receiver along one path there are; ``incast`` is by receiver, worst first; ``recent`` are samples of the
-    last ``RECENT_S``.
+    last ``RECENT_S``; ``newest_ns`` is the time of the newest report that each sink sent (the last switch on
+    its way).
     """
 
     window_start_ns: int
@@ -185,6 +186,7 @@ class NetworkState:
     packet_bytes: int
     incast: tuple[Incast, ...] = ()
     recent: QueueSamples | None = None
+    newest_ns: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def switches_without_depth(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rollout.machine import not_undone
 from service.alarms.groups import IncastSite, incast_sites
 from service.alarms.links import Fabric, LinkChecks
+from service.documents.base import list_text
 from service.events import Clocks
 from service.history.forecast import Forecasts
 from service.history.service import History
@@ -231,7 +232,7 @@ class AlarmChecks:
         for findings in (
             () if state is None else self._of_state(state, now_s),
             self._of_silence(recent.silent_s),
-            self._of_intake(now_s),
+            self._of_intake(now_s, state),
             self._of_switches(now_s),
             self._of_sources(),
             () if self.database is None else self.database.findings(),
@@ -335,7 +336,7 @@ class AlarmChecks:
             if age_s <= GIVEN_UP_S:
                 yield _silent(f"Counters of {switch}", switch, age_s)
 
-    def _of_intake(self, now_s: float) -> Iterator[Finding]:
+    def _of_intake(self, now_s: float, state: NetworkState | None) -> Iterator[Finding]:
         counters = self.window.counters
         now = _Totals(
             accepted=self.window.accepted,
@@ -356,8 +357,8 @@ class AlarmChecks:
                 Subject("clock_skew", "INT reports"),
                 (skewed + behind if dragged else skewed) / came,
                 f"{behind} of the last {came} INT reports were seconds behind the newest when they came: the "
-                "clocks of some sinks are ahead, or most reports are sent late; until then the newest "
-                "traffic in the window is that of a few"
+                f"clocks of {self._ahead(state)} are ahead, or most reports are sent late; no round sets "
+                "anything while the newest traffic in the window is that of a few"
                 if dragged
                 else f"{skewed} of the last {came} INT reports were too far from the time of the others: the "
                 "clock of a sink is off",
@@ -380,6 +381,13 @@ class AlarmChecks:
                 dropped / lasted_s,
                 f"{dropped} datagrams were dropped in the last {lasted_s:.3g} s: the window misses them",
             )
+
+    def _ahead(self, state: NetworkState | None) -> str:
+        """Sinks that sent the newest reports, where others sent none as new."""
+        newest = {} if state is None else state.newest_ns
+        near_ns = 0 if state is None else state.window_end_ns - self.window.step_ns
+        ahead = sorted(sink for sink, at_ns in newest.items() if at_ns >= near_ns)
+        return list_text(ahead) if len(ahead) < len(newest) else "some sinks"
 
     def _of_switches(self, now_s: float) -> Iterator[Finding]:
         since_s = {one: at_s for one, at_s in self._unreachable.items() if not self.fleet.was_tried(one)}

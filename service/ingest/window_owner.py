@@ -84,6 +84,11 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         return self._clock_s()
 
     @property
+    def step_ns(self) -> int:
+        """A step in time that the window's end follows at once."""
+        return self._settings.step_ns
+
+    @property
     def counters(self) -> WindowCounters:
         """Totals of the window; safe to read while reports are added."""
         return self._window.counters

@@ -84,6 +84,7 @@ class TuningLoop:
         self._stopping = asyncio.Event()
         self._stop_now = False
         self._accepted_at_last_round = -1
+        self._counted = self.window.counters
         self._declared_at_last_round: Topology | None = None
         self._failure: Failure | None = None
 
@@ -200,6 +201,7 @@ class TuningLoop:
         self._declared_at_last_round = self.window.declared
         try:
             snapshot, state = await self.window.seen()
+            counters = self.window.counters
             self.metrics.network.saw_state(state)
             self.fleet.saw(state.topology.switches)
             # A round is advice: of switches that take longer, the last reading will do.
@@ -251,7 +253,8 @@ class TuningLoop:
         measures = answer.score_is == "gain" and to_decide(answer, hosts=bool(self.nics.hosts))
         before = await self.gains.of_window(snapshot, state) if measures else None
         wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
-        entry = self._keep(result, wall_s, before, running, changed, rolling)
+        behind_share, self._counted = counters.behind_share_since(self._counted), counters
+        entry = self._keep(result, wall_s, before, running, changed, rolling, behind_share)
         lesson = None
         if self.history.keeps_lessons:
             lesson = await loop.run_in_executor(self._thread, lesson_of, result, ask)
@@ -272,6 +275,7 @@ class TuningLoop:
         running: Mapping[str, Watermark],
         changed: str | None,
         rolling: Collection[str],
+        behind_share: float,
     ) -> Entry:
         answer = result.recommendation
         hosts = bool(self.nics.hosts)
@@ -279,6 +283,7 @@ class TuningLoop:
             answer,
             result.residual_ratio,
             age_s=self.window.age_s() or 0.0,
+            behind_share=behind_share,
             waits=to_decide(answer, hosts=hosts),
         )
         if changed is not None:

@@ -24,7 +24,8 @@ from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef
 from telemetry.topology import Topology
-from telemetry.window.samples import Samples
+from telemetry.window.hash_table import ABSENT
+from telemetry.window.samples import NEVER_NS, Samples
 from telemetry.window.tables import Paths
 
 
@@ -77,6 +78,21 @@ def _main_path(
     )
     main: NDArray[np.int64] = pairs[order][last] % n_paths
     return main.astype(np.int32)
+
+
+def _newest_by_sink(ts_ns: NDArray[np.int64], places: Placement) -> dict[str, int]:
+    """The newest report of each last switch on a path."""
+    lasts = np.full(len(places.paths), ABSENT, np.int64)
+    some = np.diff(places.paths.offset) > 0
+    lasts[some] = places.paths.number[places.paths.offset[1:][some] - 1]
+    known = lasts[places.row_path] != ABSENT
+    newest = np.full(len(places.refs), NEVER_NS, np.int64)
+    np.maximum.at(newest, lasts[places.row_path[known]], ts_ns[known])
+    by_sink: dict[str, int] = {}
+    for queue in np.flatnonzero(newest != NEVER_NS).tolist():
+        switch = places.refs[queue].switch
+        by_sink[switch] = max(int(newest[queue]), by_sink.get(switch, NEVER_NS))
+    return by_sink
 
 
 def _usual_packet(samples: Samples) -> int:
@@ -155,6 +171,7 @@ class Snapshot:
             packet_bytes=packet_bytes,
             incast=incast,
             recent=recent,
+            newest_ns=_newest_by_sink(samples.ts_ns, places),
         )
 
     def _flows(

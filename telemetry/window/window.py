@@ -62,6 +62,11 @@ class WindowCounters:
     thinned: int = 0
     negative_latencies: int = 0
 
+    def behind_share_since(self, before: WindowCounters) -> float:
+        """How many of the reports accepted since were ``behind``; repeats count as none, 0 without any."""
+        new = (self.accepted - self.duplicates) - (before.accepted - before.duplicates)
+        return (self.behind - before.behind) / new if new > 0 else 0.0
+
 
 _EVICT_TO = 0.9
 _TABLE_SIZE = 2  # flows in the table per flow that is needed, at most

@@ -1,7 +1,7 @@
 """Push gate: whether a recommended watermark may be written to switches, and how far one step may go.
 
-Writing is held back while telemetry is stale, while the twin is out of step with the last measurement, and
-while its engines disagree. Every hold is a sentence.
+Writing is held back while telemetry is stale, or its newest traffic that of a few sinks; while the twin is
+out of step with the last measurement; and while its engines disagree. Every hold is a sentence.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from twin.errors import ParameterError, check_above_zero, check_not_negative
 from twin.units import bytes_text, duration_text, percent_text
 from twin.watermark import Watermark, WatermarkBounds
 
+MOST = 0.5
 RESIDUAL_OFFSET_BYTES = 1_000.0  # as in the score: below a packet or so, ratios mean nothing
 
 
@@ -66,15 +67,23 @@ def holds(
     report_age_s: float,
     residual: float | None,
     disagreement: float | None,
+    behind_share: float = 0.0,
 ) -> tuple[str, ...]:
     """Why nothing may be written now, in sentences; empty: it may.
 
-    None stands for no comparison so far, and for one engine asked alone.
+    None stands for no comparison so far, and for one engine asked alone. ``behind_share`` is how many of the
+    reports were seconds behind the newest one when they came: where most are, the clocks of some sinks are
+    ahead, and the moments that a round looks at show the traffic of these alone.
     """
     found = []
     if report_age_s > settings.fresh_for_s:
         age, fresh = duration_text(report_age_s), duration_text(settings.fresh_for_s)
         found.append(f"Held: the last report is {age} old, above {fresh}.")
+    if behind_share > MOST:
+        found.append(
+            f"Held: {percent_text(behind_share)} of the INT reports since the last round were seconds behind "
+            "the newest, so that it saw the traffic of a few sinks only."
+        )
     if residual is not None:
         limit, measured_ratio = settings.residual_limit, 1 / (1 + residual)
         if not 1 / limit <= measured_ratio <= limit:

@@ -105,6 +105,8 @@ class _Window:
     def age_s(self) -> float | None:
         return self.world.age_s
 
+    step_ns = 2_000_000_000
+
     @property
     def stale(self) -> bool:
         return self.world.age_s is None or self.world.age_s > 60.0
@@ -236,6 +238,13 @@ async def test_a_clock_ahead_shows_by_the_reports_that_come_behind_it() -> None:
     [skew] = [one for one in (await checks.run()).findings if one.subject.kind == "clock_skew"]
     assert skew.value == 0.9
     assert "90 of the last 100 INT reports were seconds behind the newest" in skew.sentence
+    assert "the clocks of some sinks are ahead" in skew.sentence
+    second = 1_000_000_000
+    newest = {"leaf1": 96 * second, "leaf2": 100 * second, "leaf3": 97 * second}
+    world.window = cast(Any, SimpleNamespace(window_end_ns=100 * second + 1, newest_ns=newest, queues=()))
+    world.accepted, world.counters, world.age_s = 300, WindowCounters(behind=200), 0.0
+    findings = checks._of_intake(world.now_s, world.window)
+    assert "the clocks of leaf2 are ahead" in next(one.sentence for one in findings)
 
 
 async def test_dropped_datagrams_are_a_rate_where_datagrams_are_taken() -> None:

@@ -50,6 +50,15 @@ def test_a_round_that_keeps_the_incumbent_is_compared_too() -> None:
     assert gate.round_ended(answer(), None, age_s=0.0).holds
 
 
+def test_a_window_whose_newest_traffic_is_of_a_few_holds_until_a_round_without() -> None:
+    gate = PushGate(SETTINGS, clock_s=Clock())
+    assert gate.round_ended(answer(), 0.0, age_s=0.0, behind_share=0.5).holds == ()
+    [held] = gate.round_ended(answer(), 0.0, age_s=0.0, behind_share=0.7).holds
+    assert held.startswith("Held: 70 % of the INT reports since the last round were seconds behind")
+    assert gate.held(age_s=0.0) == (held,)
+    assert gate.round_ended(answer(), 0.0, age_s=0.0).holds == gate.held(age_s=0.0) == ()
+
+
 def test_a_change_cools_down_by_the_clock() -> None:
     clock = Clock()
     gate = PushGate(SETTINGS, clock_s=clock)

@@ -18,7 +18,7 @@ from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
 from telemetry.window.samples import Samples, SampleStore
 from telemetry.window.tables import KnownPaths
-from telemetry.window.window import Window
+from telemetry.window.window import Window, WindowCounters
 
 START_NS = 1_767_225_600_000_000_000
 MS = 1_000_000
@@ -182,6 +182,19 @@ def test_reports_behind_a_clock_that_is_ahead_are_counted(report: Make, batch: B
     # The window follows it once it is confirmed; from then on the others are behind.
     assert (counters.accepted, counters.skewed) == (400, 0)
     assert 250 < counters.behind <= 300
+    assert counters.behind_share_since(WindowCounters()) == counters.behind / 400
+    window.add(batch([report(now_ns + 5 * S + 7)]))
+    assert window.counters.behind_share_since(counters) == 0.0, "a repeat is no report"
+
+
+def test_the_state_tells_the_newest_report_of_each_sink(report: Make, batch: Batch) -> None:
+    window = Window()
+    # The second switch on the way sends the report, whatever the first one is.
+    longer = report(START_NS + 3 * S, hop={"switch": "leaf1"})
+    longer["hops"].append(report(START_NS, hop={"switch": "leaf2"})["hops"][0])
+    at_leaf1 = [report(START_NS + at_ns, hop={"switch": "leaf1"}) for at_ns in (S, 2 * S)]
+    window.add(batch([*at_leaf1, longer]))
+    assert window.state().newest_ns == {"leaf1": START_NS + 2 * S, "leaf2": START_NS + 3 * S}
 
 
 @pytest.mark.parametrize("gap_ns", [3600 * S, YEAR_NS, -YEAR_NS])
