@@ -24,7 +24,6 @@ from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef
 from telemetry.topology import Topology
-from telemetry.window.hash_table import ABSENT
 from telemetry.window.samples import NEVER_NS, Samples
 from telemetry.window.tables import Paths
 
@@ -80,18 +79,15 @@ def _main_path(
     return main.astype(np.int32)
 
 
-def _newest_by_sink(ts_ns: NDArray[np.int64], places: Placement) -> dict[str, int]:
-    """The newest report of each last switch on a path."""
-    lasts = np.full(len(places.paths), ABSENT, np.int64)
-    some = np.diff(places.paths.offset) > 0
-    lasts[some] = places.paths.number[places.paths.offset[1:][some] - 1]
-    known = lasts[places.row_path] != ABSENT
-    newest = np.full(len(places.refs), NEVER_NS, np.int64)
-    np.maximum.at(newest, lasts[places.row_path[known]], ts_ns[known])
+def _newest_by_sink(ts_ns: NDArray[np.int64], paths: Paths, row_path: NDArray[np.int64]) -> dict[str, int]:
+    """The newest report of each switch that is the last on a path; ``row_path`` indexes ``paths``."""
+    last_site = paths.number[paths.offset[1:] - 1]
+    newest = np.full(len(paths.things), NEVER_NS, np.int64)
+    np.maximum.at(newest, last_site[row_path], ts_ns)
     by_sink: dict[str, int] = {}
-    for queue in np.flatnonzero(newest != NEVER_NS).tolist():
-        switch = places.refs[queue].switch
-        by_sink[switch] = max(int(newest[queue]), by_sink.get(switch, NEVER_NS))
+    for site in np.flatnonzero(newest != NEVER_NS).tolist():
+        if (switch := paths.things[site].switch) is not None:
+            by_sink[switch] = max(int(newest[site]), by_sink.get(switch, NEVER_NS))
     return by_sink
 
 
@@ -171,7 +167,7 @@ class Snapshot:
             packet_bytes=packet_bytes,
             incast=incast,
             recent=recent,
-            newest_ns=_newest_by_sink(samples.ts_ns, places),
+            newest_ns=_newest_by_sink(samples.ts_ns, places.site_paths, places.row_site_path),
         )
 
     def _flows(
