@@ -357,8 +357,8 @@ class AlarmChecks:
                 Subject("clock_skew", "INT reports"),
                 (skewed + behind if dragged else skewed) / came,
                 f"{behind} of the last {came} INT reports were seconds behind the newest when they came: the "
-                f"clocks of {self._ahead(state)} are ahead, or most reports are sent late; no round sets "
-                "anything while the newest traffic in the window is that of a few"
+                f"clocks of {self._ahead(state)} are ahead, or most reports are sent late; the newest "
+                "traffic in the window is that of a few, and a round sets nothing where most came so"
                 if dragged
                 else f"{skewed} of the last {came} INT reports were too far from the time of the others: the "
                 "clock of a sink is off",

@@ -13,7 +13,7 @@ from twin.errors import ParameterError, check_above_zero, check_not_negative
 from twin.units import bytes_text, duration_text, percent_text
 from twin.watermark import Watermark, WatermarkBounds
 
-MOST = 0.5
+_MOST_BEHIND = 0.5
 RESIDUAL_OFFSET_BYTES = 1_000.0  # as in the score: below a packet or so, ratios mean nothing
 
 
@@ -79,7 +79,7 @@ def holds(
     if report_age_s > settings.fresh_for_s:
         age, fresh = duration_text(report_age_s), duration_text(settings.fresh_for_s)
         found.append(f"Held: the last report is {age} old, above {fresh}.")
-    if behind_share > MOST:
+    if behind_share > _MOST_BEHIND:
         found.append(
             f"Held: {percent_text(behind_share)} of the INT reports since the last round were seconds behind "
             "the newest, so that it saw the traffic of a few sinks only."
