@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from switches.base import QueueWatermark, Reading, StagedChange
 from tests.integration.http.test_rollouts import FOREIGN, TUNING, Fleet, Here, started
+from tests.integration.service import traffic
 from tests.unit.service.rollouts.world import Switch, away
 from tests.unit.service.tuning.rounds import keeping
 
@@ -215,3 +217,22 @@ async def test_a_later_round_that_finds_the_twin_out_of_step_holds_what_waits() 
         assert hold.removesuffix(".") in (await here.refused(f"{at}/approve"))["rule"]
         here.service.validity.gate.round_ended(unsure, 0.0, age_s=0.0)
         assert (await here.post(f"{at}/approve"))["status"] == "approved"
+
+
+async def test_what_a_round_finds_on_reports_that_came_behind_the_newest_is_held() -> None:
+    def ahead(first: int) -> list[dict[str, Any]]:
+        """Of a sink whose clock is three seconds ahead; the window's end follows it."""
+        return [one | {"ts_ns": one["ts_ns"] + 3_000_000_000} for one in traffic(20, first=first)]
+
+    async with started() as here:
+        await here.feed()
+        await here.post_reports(ahead(900))
+        await here.tuned()  # what came before the clock's step lay behind nothing
+        await here.post_reports(traffic(300, first=1_000))
+        found = await here.post("/v1/tune")
+        (hold,) = found["holds"]
+        assert hold.startswith("Held: 100 % of the INT reports since the last round were seconds behind")
+        problem = await here.refused(f"/v1/recommendations/{found['id']}/approve")
+        assert hold.removesuffix(".") in problem["rule"]
+        await here.post_reports(ahead(1_300))
+        assert (await here.post("/v1/tune"))["holds"] == []
