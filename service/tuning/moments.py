@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from telemetry.settings import NS_PER_S
 from telemetry.state import FlowArrivals, FlowClass, NetworkState
 from telemetry.topology import EgressPort
+from twin.arrivals.endings import endless_share
 from twin.arrivals.from_telemetry import REPLAY_S
 from twin.arrivals.in_a_row import begun_bytes, in_a_row
 from twin.arrivals.links import MOST_WAITING
@@ -220,9 +221,7 @@ class Moments:
         not wait for others, a long moment shows what becomes of them: ``waiting`` is their ``waiting_share``.
         Where they do, a moment shows how such messages begin and end together.
         """
-        endless = np.isinf(state.arrivals.wire_bytes)
-        sent = state.arrivals.sent_bytes
-        if sent[endless].sum() > 0.5 * sent.sum():
+        if endless_share(state.arrivals, state.duration_s) > 0.5:
             return Extent(None, None)
         reports_per_s = state.n_reports / max(state.duration_s, 1e-9)
         look_s = max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9))

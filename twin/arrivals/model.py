@@ -29,6 +29,7 @@ from twin.arrivals.bursts import (
     numbered,
     usual_spacing,
 )
+from twin.arrivals.endings import bytes_per_ending, early, ends
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.arrivals.sizes import MANY_SAMPLES, SHARPEST, SizeFit, fit_sizes, one_size
 
@@ -41,7 +42,6 @@ _LEAST_ROOM = 0.1
 _FIRST_BEND, _LAST_BEND = 4.0, 1e-3
 _LEAST_BURST_PACKETS = 16  # smaller ones make no queue, together or not
 _BURST_S, _LARGER_BURSTS = 40e-6, 8.0  # sent sooner than a CNP comes: nothing slows such a burst down
-_WHOLE_WINDOW = 0.1  # a message that begins in this first share of the window and outlasts it is endless
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,8 @@ def _modelled_apart(
 ) -> Modelled:
     """The messages that are not in bursts of one size; arguments as of ``modelled``."""
     finite = np.isfinite(arrivals.wire_bytes)
-    whole = ~finite & (arrivals.start_s <= since_s + _WHOLE_WINDOW * (until_s - since_s))
-    # Its first sample, not its first packet, is in the window.
+    per_ending = bytes_per_ending(arrivals, until_s)
+    whole = ~finite & early(arrivals, until_s)
     arrivals = replace(
         arrivals, start_s=np.where(whole, np.minimum(arrivals.start_s, since_s), arrivals.start_s)
     )
@@ -155,7 +155,7 @@ def _modelled_apart(
     rows = np.argsort(receiver, kind="stable")
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
-    _end_open_ones(wire, seen.sent_bytes, ~finite, seen.start_s > since_s, fit, rng)
+    wire = np.where(finite, wire, ends(seen, fit, per_ending, until_s, rng))
     nic, first_s = first_samples(seen, nic_bytes_per_s)
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, RUNNING_FROM_S)
@@ -308,30 +308,6 @@ def _likely(
     """
     kinds, group = np.unique(2 * arrivals.n_samples[rows] + arrivals.end_seen[rows], return_inverse=True)
     return fit.share_given(kinds // 2, kinds % 2 > 0), group
-
-
-def _end_open_ones(
-    wire: NDArray[np.float64],
-    sent: NDArray[np.float64],
-    outlast: NDArray[np.bool_],
-    begun: NDArray[np.bool_],
-    fit: SizeFit,
-    rng: np.random.Generator,
-) -> None:
-    """Gives messages that ``outlast`` the window and ``begun`` in it the bytes of one that is larger yet.
-
-    Those that ended are the smaller ones, the more so the slower senders are: of all that got to a size, also
-    of those that outlast the window, the share that ended there is what counts (Kaplan and Meier). One that
-    ends at none of these sizes stays without an end.
-    """
-    ended = fit.messages
-    go_on = np.count_nonzero(outlast) - np.searchsorted(np.sort(sent[outlast]), fit.size_bytes)
-    stays = 1.0 - ended / (np.cumsum(ended[::-1])[::-1] + go_on)
-    for row in np.flatnonzero(outlast & begun).tolist():
-        larger = np.flatnonzero(fit.size_bytes > sent[row])
-        ends = np.cumprod(stays[larger]) < rng.random()
-        if ends.any():
-            wire[row] = max(float(fit.within(larger[ends.argmax()], rng.random(1))[0]), sent[row])
 
 
 def _unseen_sizes(
