@@ -8,9 +8,10 @@ the chain goes on beyond what the window showed of it.
 from __future__ import annotations
 
 from bisect import bisect, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ LARGE_BYTES = 300_000.0
 LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
 FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, as sampling shows them, ...
 _SPACINGS, _OVERLAP = 4.0, 0.25  # ... or as many times between two samples; the part of a message it may be
+_AHEAD = 4.0  # moments in a row are as many
+_FAR_SMALLER = 0.25  # messages that only sampling made large, beside transfers
 _LEAST_TURNS = 4  # of a pair, or of all: two messages may follow each other by chance
 _FOLLOWING = 0.75  # of a pair's messages that have one before them: some resume after a pause
 _FOLLOWING_OF_ALL = 0.4  # of bytes; web search, data mining and Hadoop have up to 0.05, by chance
@@ -102,33 +105,48 @@ def chains_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> f
 
 
 def chained(
-    arrivals: FlowArrivals, pairs: Collection[Pair], since_s: float, until_s: float
+    arrivals: FlowArrivals,
+    pairs: Collection[Pair],
+    nic_bytes_per_s: Mapping[str, float],
+    since_s: float,
+    until_s: float,
 ) -> Chained | None:
     """The messages of ``pairs`` waiting for one another; None where there are none.
 
-    A chain is given as many more messages as began between the two times, of the sizes that these have: a
-    watermark under which they are faster does not run out of them.
+    Those of a chain that began between the two times come again until they are as many bytes as an even share
+    of the NIC carries, at the sender or at the receiver, in ``_AHEAD`` times as long: a watermark under which
+    they are faster does not run out of them. ``nic_bytes_per_s``: line rates by host.
     """
     after = _followed(arrivals, pairs)
     if not np.any(after >= 0):
         return None
     waits = np.flatnonzero(after >= 0)
-    # Of one message sampling shows the gap to some tens of microseconds.
+    # Sampling shows the gap to some tens of microseconds where messages are fast, to milliseconds where slow.
     seen_s = arrivals.start_s[waits] - ends_s(arrivals)[after[waits]]
-    usual_s = max(float(np.median(seen_s)), 0.0)
+    pauses = seen_s > slack_s(arrivals)[after[waits]]
+    usual_s = max(float(np.mean(seen_s[~pauses])), 0.0) if not pauses.all() else 0.0
     gap_s = np.full(len(arrivals), usual_s)
-    gap_s[waits] = np.where(seen_s > FOLLOWS_S, seen_s, usual_s)
+    gap_s[waits] = np.where(pauses, seen_s, usual_s)
     more: list[int] = []
     more_after: list[int] = []
+    sending, receiving = (Counter(pair[end] for pair in pairs) for end in (0, 1))
+    share_of = {
+        (src, dst): min(nic_bytes_per_s[src] / sending[src], nic_bytes_per_s[dst] / receiving[dst])
+        for src, dst in pairs
+    }
     for last in np.setdiff1d(waits, after).tolist():
         chain, at = [last], last
         while (at := int(after[at])) >= 0:
             chain.append(at)
         again = [row for row in reversed(chain) if arrivals.start_s[row] >= since_s] or [last]
-        for row in again:
+        left_bytes = _AHEAD * (until_s - since_s) * share_of[arrivals.src_host[last], arrivals.dst_host[last]]
+        for row in cycle(again):
             more_after.append(last)
             last = len(arrivals) + len(more)
             more.append(row)
+            left_bytes -= arrivals.wire_bytes[row]
+            if left_bytes <= 0.0:
+                break
     added = not_begun(arrivals.take(np.array(more)), until_s)
     gap_s = np.concatenate((gap_s, np.full(len(more), usual_s)))
     return Chained(arrivals.and_then(added), np.concatenate((after, more_after)), gap_s)
@@ -163,9 +181,14 @@ def _followed(arrivals: FlowArrivals, pairs: Collection[Pair] | None = None) -> 
 
 
 def by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
-    """The large messages of each pair in order of their start."""
+    """The large messages of each pair in order of their start, but for those sent during a far larger one: a
+    transfer does not end before that which came before it.
+    """
     found: defaultdict[Pair, list[int]] = defaultdict(list)
     large = np.flatnonzero((arrivals.sent_bytes >= LARGE_BYTES) & (arrivals.n_samples >= LEAST_SAMPLES))
+    end_s, sent = ends_s(arrivals), arrivals.sent_bytes
     for row in large[np.argsort(arrivals.start_s[large], kind="stable")].tolist():
-        found[arrivals.src_host[row], arrivals.dst_host[row]].append(row)
+        of_pair = found[arrivals.src_host[row], arrivals.dst_host[row]]
+        if not any(end_s[one] > end_s[row] and sent[row] < _FAR_SMALLER * sent[one] for one in of_pair):
+            of_pair.append(row)
     return found

@@ -50,7 +50,7 @@ def scenario_from_state(
     congested = _congested(state)
     begin_s = replayed_from_s(state) if begin_s is None else begin_s
     duration_s = state.duration_s - begin_s
-    in_order = linked(arrivals, links, begin_s, state.duration_s)
+    in_order = linked(arrivals, links, topology.nic_bytes_per_s, begin_s, state.duration_s)
     if in_order is not None:
         arrivals = in_order.arrivals
     running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)

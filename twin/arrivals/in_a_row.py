@@ -113,7 +113,6 @@ def _linked(parts: Sequence[Flows]) -> Waits | None:
         if part.waits is None:
             barrier.append(np.full(len(part), -1))
             gap_s.append(np.zeros(len(part)))
-            ends = _Ends()
         else:
             own, ends = _goes_on(part, part.waits, ends, awaited, first_row)
             barrier.append(own)
@@ -155,7 +154,7 @@ def _goes_on(
             own[begins] = next_barrier + len(begun)
             begun.append(before)
     awaited += begun
-    last = _Ends()
+    last = ends  # what went on in none of the part's messages may do so in the next
     for row in np.union1d(np.flatnonzero(waits.waiting), waits.row).tolist():
         if row not in at_sender:
             last.sent[pairs[row]].append(first_row + row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import batches, first_samples, usual_spacing
+from twin.arrivals.bursts import batches, ended_together, first_samples, usual_spacing
 from twin.arrivals.chains import FOLLOWS_S, LARGE_BYTES, LEAST_SAMPLES, Pair, chained, chains_of, ends_s
 from twin.arrivals.collectives import Barrier, Collectives, barriers, collectives_of
 from twin.scenario import Waits
@@ -45,12 +45,18 @@ def links_of(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> Li
     return Links(frozenset(pair for pair in chains if pair not in collectives), collectives)
 
 
-def linked(arrivals: FlowArrivals, links: Links, since_s: float, until_s: float) -> Linked | None:
-    """The messages waiting as ``links`` says, and as many more of them as began between the two times: a
-    watermark under which they are faster does not run out of them. None where none waits.
+def linked(
+    arrivals: FlowArrivals,
+    links: Links,
+    nic_bytes_per_s: Mapping[str, float],
+    since_s: float,
+    until_s: float,
+) -> Linked | None:
+    """The messages waiting as ``links`` says, and more of those that began between the two times: a watermark
+    under which they are faster does not run out of them. None where none waits.
     """
     found: list[Barrier] = []
-    chain = chained(arrivals, links.chains, since_s, until_s)
+    chain = chained(arrivals, links.chains, nic_bytes_per_s, since_s, until_s)
     if chain is not None:
         arrivals = chain.arrivals
         members = np.union1d(np.flatnonzero(chain.after >= 0), chain.after[chain.after >= 0])
@@ -79,8 +85,8 @@ def waiting_share(arrivals: FlowArrivals, links: Links, nic_bytes_per_s: Mapping
     that is not known. Replayed for long, such traffic piles up as it never would.
 
     A message waits that begins as another of its sender to its receiver ends, or in a batch that its sender
-    begins at one moment; those of the arrivals' ``links`` are replayed so. ``nic_bytes_per_s``: line rates by
-    host. By chance it is up to 0.3.
+    begins, or ends, at one moment; those of the arrivals' ``links`` are replayed so. By chance it is up to
+    0.3. ``nic_bytes_per_s``: line rates by host.
     """
     large = arrivals.take(np.flatnonzero(arrivals.sent_bytes >= LARGE_BYTES))
     if len(large) < _FEW_LARGE or usual_spacing(arrivals) * LEAST_SAMPLES > LARGE_BYTES:
@@ -96,7 +102,11 @@ def waiting_share(arrivals: FlowArrivals, links: Links, nic_bytes_per_s: Mapping
     own = end_s < large.start_s + FOLLOWS_S
     waits = latest - earliest - own > 0
     _, first_s = first_samples(large, nic_bytes_per_s)
-    for batch, _ in batches(large, first_s, np.zeros(len(large), np.bool_)):
+    ran = large.start_s <= 0.0  # first samples of slow ones all follow soon after the window's start
+    for batch in [
+        *(rows for rows, _ in batches(large, first_s, ran)),
+        *ended_together(large, ran & np.isfinite(end_s)),
+    ]:
         waits[batch] = True
     waits &= np.array([one not in links.chains and one not in links.collectives for one in pairs])
     return float(large.sent_bytes[waits].sum() / large.sent_bytes.sum())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
 from tests.unit.twin.arrivals.sampled import HOSTS, NIC, sampled
-from twin.arrivals.chains import chained, chains_of
+from twin.arrivals.chains import Chained, chained, chains_of
 
 NICS = dict.fromkeys((*HOSTS, *(f"a{number}" for number in range(8))), NIC)
 SIZE = 5e6
@@ -33,7 +33,7 @@ def test_transfers_one_after_the_other_are_a_chain_each_waiting_for_the_one_befo
     seen = of_pair(in_turn(40))
     pairs = chains_of(seen, NICS)
     assert pairs == {("h7", "h0")}
-    found = chained(seen, pairs, 0.0, UNTIL_S)
+    found = chained(seen, pairs, NICS, 0.0, UNTIL_S)
     assert found is not None
     assert found.after[: len(seen)].tolist() == [-1, *range(39)]
     assert found.gap_s == pytest.approx(0.0, abs=10e-6)
@@ -42,26 +42,60 @@ def test_transfers_one_after_the_other_are_a_chain_each_waiting_for_the_one_befo
 def test_none_waits_for_one_without_end() -> None:
     endless = replace(of_pair(np.zeros(1)), wire_bytes=np.array([np.inf]), last_s=np.array([UNTIL_S]))
     both = endless.and_then(of_pair(in_turn(40)))
-    found = chained(both, {("h7", "h0")}, 0.0, UNTIL_S)
+    found = chained(both, {("h7", "h0")}, NICS, 0.0, UNTIL_S)
     assert found is not None
     assert found.after[: len(both)].tolist() == [-1, -1, *range(1, 40)]
 
 
-def test_a_chain_goes_on_after_the_window_for_as_long_as_it_was_seen() -> None:
+def added(found: Chained, seen: FlowArrivals) -> FlowArrivals:
+    return found.arrivals.take(np.arange(len(seen), len(found.arrivals)))
+
+
+def test_a_chain_goes_on_after_the_window_with_the_messages_seen_last() -> None:
     seen = of_pair(in_turn(40))
-    found = chained(seen, chains_of(seen, NICS), in_turn(40)[29] - 1e-5, UNTIL_S)
+    since_s = in_turn(40)[29] - 1e-5
+    found = chained(seen, chains_of(seen, NICS), NICS, since_s, UNTIL_S)
     assert found is not None
-    added = found.arrivals.take(np.arange(len(seen), len(found.arrivals)))
-    assert len(added) == 11
-    assert added.start_s.tolist() == [UNTIL_S] * 11
-    assert added.wire_bytes.tolist() == seen.wire_bytes[29:].tolist()
-    assert found.after[len(seen) :].tolist() == [39, *range(40, 50)]
+    more = added(found, seen)
+    assert more.start_s.tolist() == [UNTIL_S] * len(more)
+    assert more.wire_bytes[:22].tolist() == seen.wire_bytes[29:].tolist() * 2
+    assert found.after[len(seen) :].tolist() == [39, *range(40, 39 + len(more))]
+
+
+def test_a_slow_chain_does_not_run_out_of_messages_once_it_is_fast() -> None:
+    """As under a low watermark: six transfers in a window, each at a ninth of line rate."""
+    begins_s = 2e-3 + 8e-3 * np.arange(6)
+    slow = of_pair(begins_s)
+    slow = replace(slow, last_s=slow.start_s + 8e-3 * (1.0 - 1.0 / slow.n_samples))
+    window = NIC * UNTIL_S
+    alone = chained(slow, {("h7", "h0")}, NICS, 0.0, UNTIL_S)
+    assert alone is not None
+    assert 4.0 * window < added(alone, slow).wire_bytes.sum() < 4.0 * window + 2 * SIZE
+    others = replace(slow, src_host=("h6",) * 6)
+    both = chained(slow.and_then(others), {("h7", "h0"), ("h6", "h0")}, NICS, 0.0, UNTIL_S)
+    assert both is not None
+    assert 4.0 * window < added(both, slow.and_then(others)).wire_bytes.sum() < 4.0 * window + 4 * SIZE
+
+
+def test_small_messages_beside_a_transfer_are_no_part_of_its_chain() -> None:
+    transfers = of_pair(in_turn(20, pause_s=60e-6))
+    small = of_pair(in_turn(20, begin_s=1.1e-3, pause_s=60e-6), seed=2)
+    small = replace(
+        small,
+        sent_bytes=np.full(20, 3.4e5),
+        wire_bytes=np.full(20, 3.4e5),
+        n_samples=np.full(20, 5),
+        last_s=small.start_s + 2e-5,
+    )
+    found = chained(transfers.and_then(small), {("h7", "h0")}, NICS, 0.0, UNTIL_S)
+    assert found is not None
+    assert found.after[:40].tolist() == [-1, *range(19), *[-1] * 20]
 
 
 def test_two_chains_of_a_pair_at_once_are_told_apart() -> None:
     first, second = of_pair(in_turn(20)), of_pair(in_turn(20, begin_s=1.2e-3), seed=2)
     both = first.and_then(second)
-    found = chained(both, chains_of(both, NICS), 0.0, UNTIL_S)
+    found = chained(both, chains_of(both, NICS), NICS, 0.0, UNTIL_S)
     assert found is not None
     assert found.after[:20].tolist() == [-1, *range(19)]
     assert found.after[20:40].tolist() == [-1, *range(20, 39)]
@@ -69,7 +103,7 @@ def test_two_chains_of_a_pair_at_once_are_told_apart() -> None:
 
 def test_the_usual_pause_between_transfers_is_kept() -> None:
     seen = of_pair(in_turn(30, pause_s=60e-6))
-    found = chained(seen, chains_of(seen, NICS), 0.0, UNTIL_S)
+    found = chained(seen, chains_of(seen, NICS), NICS, 0.0, UNTIL_S)
     assert found is not None
     assert found.gap_s == pytest.approx(60e-6, abs=10e-6)
 
@@ -80,7 +114,7 @@ def test_a_transfer_after_a_long_pause_waits_for_the_one_before_and_as_long_agai
     seen = of_pair(in_turn(40) + np.cumsum(late))
     pairs = chains_of(seen, NICS)
     assert pairs == {("h7", "h0")}
-    found = chained(seen, pairs, 0.0, UNTIL_S)
+    found = chained(seen, pairs, NICS, 0.0, UNTIL_S)
     assert found is not None
     assert found.after[: len(seen)].tolist() == [-1, *range(39)]
     assert found.gap_s[: len(seen)] == pytest.approx(late, abs=20e-6)
@@ -122,7 +156,7 @@ def test_small_messages_that_sampling_shows_as_large_hide_no_chain() -> None:
 )
 def test_other_messages_are_no_chain(seen: FlowArrivals) -> None:
     assert chains_of(seen, NICS) == frozenset()
-    assert chained(seen, chains_of(seen, NICS), 0.0, UNTIL_S) is None
+    assert chained(seen, chains_of(seen, NICS), NICS, 0.0, UNTIL_S) is None
 
 
 def test_steps_of_a_collective_are_no_chains() -> None:
@@ -137,6 +171,6 @@ def test_steps_of_a_collective_are_no_chains() -> None:
 
 def test_only_the_pairs_named_are_linked() -> None:
     both = of_pair(in_turn(20)).and_then(of_pair(in_turn(20), src="h6", seed=2))
-    found = chained(both, {("h6", "h0")}, 0.0, UNTIL_S)
+    found = chained(both, {("h6", "h0")}, NICS, 0.0, UNTIL_S)
     assert found is not None
     assert set(np.flatnonzero(found.after[:40] >= 0).tolist()) == set(range(21, 40))

@@ -91,6 +91,17 @@ class TestChains:
         assert found.flows.waits.gap_s.tolist() == [1e-6] * 11
         assert found.flows.start_s[-1] == pytest.approx(found.duration_s)
 
+    def test_goes_on_after_a_moment_in_which_none_of_it_began(self) -> None:
+        """As where transfers are slow: one lasts as long as a moment."""
+        of_others = self.of_pair(1)
+        of_others = replace(of_others, flows=replace(of_others.flows, src=("h2",) * 5, dst=("h3",) * 5))
+        without = moment(payload_bytes=[2e6], running=0)
+        found = in_a_row([self.of_pair(1), of_others, without, self.of_pair(1)])
+        assert found.flows.waits is not None
+        waits = dict(zip(range(len(found.flows)), after(found.flows.waits), strict=True))
+        last = [row for row, name in enumerate(found.flows.src) if name == "h0" and row in waits][-4:]
+        assert [waits[row] for row in last] == [3, *last[:-1]]
+
     def test_each_of_two_at_once(self) -> None:
         both = star([(0, 1)] * 8)
         waits = Waits.of([(), (), *((row,) for row in range(6))], np.zeros(8))

@@ -59,6 +59,27 @@ def test_messages_that_a_sender_begins_together_wait() -> None:
     assert share > 0.8
 
 
+def slow_ones(last_s: np.ndarray) -> FlowArrivals:
+    """Of each of four senders forty that ran before the window, each sample half a millisecond after another:
+    all first samples follow soon after its start.
+    """
+    n = np.full(160, 20)
+    found = arrivals(np.zeros(160), np.full(160, MEGABYTE), n, [number % 3 for number in range(160)])
+    return replace(found, last_s=last_s)
+
+
+def test_slow_messages_that_ran_before_the_window_do_not_wait() -> None:
+    share = share_of(slow_ones(np.random.default_rng(2).uniform(0.01, 0.05, 160)))
+    assert share is not None
+    assert share < 0.3
+
+
+def test_they_wait_where_a_sender_ends_them_together() -> None:
+    share = share_of(slow_ones(np.full(160, 0.01)))
+    assert share is not None
+    assert share > 0.8
+
+
 @pytest.mark.parametrize(
     "seen",
     [
