@@ -2,17 +2,17 @@
 
 ``python -m bench.live [TRAFFIC ...]`` prints a table; ``collectives`` stands for all of these. With ``gains``
 before these, it prints instead how far the gains of a few watermarks on the rebuilt moments, as the replay
-predicts them, are from those by packets. A packet
-fabric runs the vendor default; its INT reports (1 packet in 64) pass through the window, and a round of the
-service's defaults judges its last moments. Then packets run the same traffic under the watermark recommended,
-and under twelve that are known. Unlike the reference problems this traffic goes on: what a watermark costs
-elephants shows only as they pile up. Each takes minutes.
+predicts them, are from those by packets. A packet fabric runs the vendor default, with ``low`` a low
+watermark; its INT reports (1 packet in 64) pass through the window, and a round of the service's defaults
+judges its last moments. Then packets run the same traffic under the watermark recommended, and under twelve
+that are known. Unlike the reference problems this traffic goes on: what a watermark costs elephants shows
+only as they pile up. Each takes minutes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -53,6 +53,7 @@ SAMPLING = 1 / 64
 WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.45, 0.42
 PERIOD_NS, N_PERIODS = 1_000_000, 100
 SEEDS = (1, 2, 3)  # of the traffic, where MODEL_ERROR is measured
+LOW = Watermark(4_000, 8_000, 0.3)
 COMPARED = (
     Watermark(5_000, 200_000, 0.1),
     Watermark(5_000, 800_000, 0.05),
@@ -64,12 +65,15 @@ COMPARED = (
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A fabric, its traffic as ``ecntwin lab`` takes it, the preset of its NICs, and the seed of it all."""
+    """A fabric, its traffic as ``ecntwin lab`` takes it, the preset of its NICs, the seed of it all, and what
+    its switches run.
+    """
 
     fabric: LeafSpine
     traffic: str
     dcqcn: str = "paper"
     seed: int = 1
+    runs: Watermark = VENDOR_DEFAULT
 
     def parts(self, duration_s: float) -> LabParts:
         options = LabOptions(
@@ -268,7 +272,7 @@ def states(live: Live) -> Iterator[NetworkState]:
     settings = WindowSettings(period_ns=PERIOD_NS, n_periods=N_PERIODS, origin_ns=EPOCH_NS)
     window = Window(settings, live.fabric.topology())
     end_ns = EPOCH_NS + round(WARM_S * NS_PER_S) + settings.length_ns
-    for _, results in running(live, VENDOR_DEFAULT, REPORTS_S, SAMPLING):
+    for _, results in running(live, live.runs, REPORTS_S, SAMPLING):
         for body in writer.bodies(results.samples):
             batch = decode(body.content).batch
             if int(batch.ts_ns.max()) >= end_ns:
@@ -298,7 +302,7 @@ def _moment(live: Live, state: NetworkState, kept: Moments) -> tuple[Scenario, E
     nic_bytes_per_s = state.topology.nic_bytes_per_s
     links = links_of(state.arrivals, nic_bytes_per_s)
     extent = kept.extent(state, waiting_share(state.arrivals, links, nic_bytes_per_s))
-    found = rebuilt(state, _fabric(live), VENDOR_DEFAULT, replay_s=extent.length_s, live=True, links=links)
+    found = rebuilt(state, _fabric(live), live.runs, replay_s=extent.length_s, live=True, links=links)
     return found.scenario, extent
 
 
@@ -310,15 +314,14 @@ def round_on(live: Live, seen: Sequence[NetworkState], workers: Workers) -> Roun
     """A round of the service's defaults on the last state, as if one had run on each before."""
     ask = Ask(fabric=_fabric(live), search=SearchSettings(), base=None, seed=live.seed, version="")
     kept = _moments_before(live, seen)
-    return run_round(seen[-1], ask, lambda _: VENDOR_DEFAULT, workers=workers, moments=kept)
+    return run_round(seen[-1], ask, lambda _: live.runs, workers=workers, moments=kept)
 
 
-def gains_off(name: str) -> tuple[float, float]:
-    """How far the gains of ``COMPARED`` over the vendor default are from those by packets, as the replay
-    predicts them on the moments that leaders of a round run on: root mean square; and what the best of them
-    by prediction, or standing still, loses by packets.
+def gains_off(live: Live) -> tuple[float, float]:
+    """How far the gains of ``COMPARED`` over what runs are from those by packets, as the replay predicts them
+    on the moments that leaders of a round run on: root mean square; and what the best of them by prediction,
+    or standing still, loses by packets.
     """
-    live = EVERY[name]
     true = np.array([_gain(live, one) for one in COMPARED])
     seen = list(states(live))
     kept = _moments_before(live, seen)
@@ -326,7 +329,7 @@ def gains_off(name: str) -> tuple[float, float]:
     found = []
     for moment in judged.long or judged.moments:
         for seed in (1, 2, 3):
-            first, *others = ReplayEngine().predict(moment, [VENDOR_DEFAULT, *COMPARED], seed=seed)
+            first, *others = ReplayEngine().predict(moment, [live.runs, *COMPARED], seed=seed)
             found.append([_over(first, one) for one in others])
     predicted = np.mean(found, axis=0)
     picked = float(true[predicted.argmax()]) if predicted.max() > 0.0 else 0.0
@@ -341,8 +344,8 @@ def judged(live: Live, workers: Workers) -> Judged:
 
 
 def _gain(live: Live, watermark: Watermark) -> float:
-    """Over the vendor default, as packets show it."""
-    return _over(by_packets(live, VENDOR_DEFAULT), by_packets(live, watermark))
+    """Over what runs, as packets show it."""
+    return _over(by_packets(live, live.runs), by_packets(live, watermark))
 
 
 def _over(now: Prediction, new: Prediction) -> float:
@@ -373,19 +376,18 @@ def measure() -> Iterable[Figure]:
     )
 
 
-def print_gains(names: Sequence[str]) -> None:
+def print_gains(traffic: Mapping[str, Live]) -> None:
     table = markdown("traffic", "off", "loses")
-    for name in names:
-        table.add_row(name, *(f"{one:.3f}" for one in gains_off(name)))
+    for name, live in traffic.items():
+        table.add_row(name, *(f"{one:.3f}" for one in gains_off(live)))
     Console(width=170).print(table)
 
 
-def print_rounds(names: Sequence[str]) -> None:
+def print_rounds(traffic: Mapping[str, Live]) -> None:
     table = markdown("traffic", "recommended", "predicted", "by packets", "best static", "its gain")
     workers = make_workers(2)
     console = Console(width=170)
-    for name in names:
-        live = EVERY[name]
+    for name, live in traffic.items():
         one = judged(live, workers)
         answer = one.answer.recommendation
         best = max(STATICS, key=lambda watermark: _gain(live, watermark))
@@ -402,13 +404,15 @@ def print_rounds(names: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of("bench.live", __doc__)
-    known = one_of(["gains", "collectives", *EVERY])
-    what = "collectives: all of these; default: all others; gains: print these alone"
+    known = one_of(["gains", "low", "collectives", *EVERY])
+    what = "collectives: all of these; default: all others; gains: print these alone; low: where that runs"
     parser.add_argument("names", nargs="*", type=known, metavar="TRAFFIC", help=what)
-    names = parser.parse_args(arguments).names
-    show = print_gains if "gains" in names else print_rounds
-    traffic = [one for name in names for one in (COLLECTIVES if name == "collectives" else [name])]
-    show([one for one in traffic if one != "gains"] or list(TRAFFIC))
+    given = parser.parse_args(arguments).names
+    named = [name for name in given if name not in ("gains", "low")]
+    names = [one for name in named for one in (COLLECTIVES if name == "collectives" else [name])]
+    runs = LOW if "low" in given else VENDOR_DEFAULT
+    show = print_gains if "gains" in given else print_rounds
+    show({name: replace(EVERY[name], runs=runs) for name in names or TRAFFIC})
 
 
 if __name__ == "__main__":
