@@ -62,21 +62,22 @@ def ends(
 ) -> NDArray[np.float64]:
     """Bytes of each message that outlasts the window, inf for one without an end, NaN for all others.
 
-    Of those that began in the window the ended ones are the smaller, the more so the slower senders are: of
-    all that got to a size of the ``fit``, also of those that outlast the window, the share that ended there
-    is what counts (Kaplan and Meier). Early ones, and those that end at none of these sizes, send
-    ``per_ending_bytes`` more in the mean (``bytes_per_ending`` of the whole window).
+    Early ones send ``per_ending_bytes`` more in the mean (``bytes_per_ending`` of the whole window). Of those
+    that began later the ended ones are the smaller, the more so the slower senders are: of all that got to a
+    size of the ``fit``, also of those that outlast the window, the share that ended there is what counts
+    (Kaplan and Meier). One that ends at none of these sizes stays without an end.
     """
     sent, outlasts = arrivals.sent_bytes, np.isinf(arrivals.wire_bytes)
     found = np.where(outlasts, np.inf, np.nan)
     go_on = np.count_nonzero(outlasts) - np.searchsorted(np.sort(sent[outlasts]), fit.size_bytes)
     stays = 1.0 - fit.messages / (np.cumsum(fit.messages[::-1])[::-1] + go_on)
-    for row in np.flatnonzero(outlasts & ~early(arrivals, duration_s)).tolist():
+    ran = early(arrivals, duration_s)
+    rows = np.flatnonzero(outlasts & ran)
+    for row in np.flatnonzero(outlasts & ~ran).tolist():
         larger = np.flatnonzero(fit.size_bytes > sent[row])
         ended = np.cumprod(stays[larger]) < rng.random()
         if ended.any():
             found[row] = max(float(fit.within(larger[ended.argmax()], rng.random(1))[0]), sent[row])
     if per_ending_bytes < math.inf:
-        rows = np.flatnonzero(np.isinf(found))
         found[rows] = sent[rows] + rng.exponential(per_ending_bytes, len(rows))
     return found
