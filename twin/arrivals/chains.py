@@ -11,7 +11,7 @@ from bisect import bisect, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ LARGE_BYTES = 300_000.0
 LEAST_SAMPLES = 3.0  # of a large message; with fewer nobody knows when it began and ended
 FOLLOWS_S = 150e-6  # between the end of a message and the start of the next, as sampling shows them, ...
 _SPACINGS, _OVERLAP = 4.0, 0.25  # ... or as many times between two samples; the part of a message it may be
-_AHEAD = 4.0  # moments in a row are as many
+_AHEAD, _MOST_AGAIN = 4.0, 20_000  # moments in a row are as many; messages, of all chains
 _FAR_SMALLER = 0.25  # messages that only sampling made large, beside transfers
 _LEAST_TURNS = 4  # of a pair, or of all: two messages may follow each other by chance
 _FOLLOWING = 0.75  # of a pair's messages that have one before them: some resume after a pause
@@ -130,17 +130,21 @@ def chained(
     more: list[int] = []
     more_after: list[int] = []
     sending, receiving = (Counter(pair[end] for pair in pairs) for end in (0, 1))
-    share_of = {
-        (src, dst): min(nic_bytes_per_s[src] / sending[src], nic_bytes_per_s[dst] / receiving[dst])
-        for src, dst in pairs
-    }
-    for last in np.setdiff1d(waits, after).tolist():
+    last_of_each = np.setdiff1d(waits, after).tolist()
+    most = max(_MOST_AGAIN // max(len(last_of_each), 1), 1)
+    for last in last_of_each:
         chain, at = [last], last
         while (at := int(after[at])) >= 0:
             chain.append(at)
-        again = [row for row in reversed(chain) if arrivals.start_s[row] >= since_s] or [last]
-        left_bytes = _AHEAD * (until_s - since_s) * share_of[arrivals.src_host[last], arrivals.dst_host[last]]
-        for row in cycle(again):
+        known = [row for row in reversed(chain) if np.isfinite(arrivals.wire_bytes[row])]
+        again = [row for row in known if arrivals.start_s[row] >= since_s] or [last]
+        # Of hosts that the topology lacks nothing is replayed.
+        src, dst = arrivals.src_host[last], arrivals.dst_host[last]
+        share = min(
+            nic_bytes_per_s.get(src, 0.0) / sending[src], nic_bytes_per_s.get(dst, 0.0) / receiving[dst]
+        )
+        left_bytes = _AHEAD * (until_s - since_s) * share
+        for row in islice(cycle(again), most):
             more_after.append(last)
             last = len(arrivals) + len(more)
             more.append(row)
@@ -185,10 +189,14 @@ def by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
     transfer does not end before that which came before it.
     """
     found: defaultdict[Pair, list[int]] = defaultdict(list)
+    running: defaultdict[Pair, list[int]] = defaultdict(list)
     large = np.flatnonzero((arrivals.sent_bytes >= LARGE_BYTES) & (arrivals.n_samples >= LEAST_SAMPLES))
-    end_s, sent = ends_s(arrivals), arrivals.sent_bytes
+    start_s, end_s, sent = (of.tolist() for of in (arrivals.start_s, ends_s(arrivals), arrivals.sent_bytes))
     for row in large[np.argsort(arrivals.start_s[large], kind="stable")].tolist():
-        of_pair = found[arrivals.src_host[row], arrivals.dst_host[row]]
-        if not any(end_s[one] > end_s[row] and sent[row] < _FAR_SMALLER * sent[one] for one in of_pair):
-            of_pair.append(row)
+        pair = arrivals.src_host[row], arrivals.dst_host[row]
+        beside = [one for one in running[pair] if end_s[one] > start_s[row]]
+        running[pair] = beside
+        if not any(end_s[one] > end_s[row] and sent[row] < _FAR_SMALLER * sent[one] for one in beside):
+            found[pair].append(row)
+            beside.append(row)
     return found

@@ -77,6 +77,22 @@ def test_a_slow_chain_does_not_run_out_of_messages_once_it_is_fast() -> None:
     assert 4.0 * window < added(both, slow.and_then(others)).wire_bytes.sum() < 4.0 * window + 4 * SIZE
 
 
+def test_a_chain_of_hosts_that_the_topology_lacks_goes_on_once() -> None:
+    seen = of_pair(in_turn(20), src="10.0.0.7", dst="10.0.0.8")
+    found = chained(seen, {("10.0.0.7", "10.0.0.8")}, NICS, 0.0, UNTIL_S)
+    assert found is not None
+    assert len(added(found, seen)) == 1
+
+
+def test_what_goes_on_has_an_end() -> None:
+    seen = of_pair(in_turn(20))
+    sending = replace(seen, wire_bytes=np.where(np.arange(20) < 19, seen.wire_bytes, np.inf))
+    found = chained(sending, {("h7", "h0")}, NICS, 0.0, UNTIL_S)
+    assert found is not None
+    assert np.isfinite(added(found, seen).wire_bytes).all()
+    assert added(found, seen).wire_bytes.sum() > 4.0 * NIC * UNTIL_S
+
+
 def test_small_messages_beside_a_transfer_are_no_part_of_its_chain() -> None:
     transfers = of_pair(in_turn(20, pause_s=60e-6))
     small = of_pair(in_turn(20, begin_s=1.1e-3, pause_s=60e-6), seed=2)
