@@ -17,7 +17,7 @@ from twin.arrivals.sizes import SizeFit
 
 _EARLY = 0.1  # of the window
 _FROM = 0.25  # of the bytes that one which outlasts the window sends in it: endings are counted from there on
-_FEW_ENDINGS = 5  # fewer do not tell that messages end at all
+_FEW_ENDINGS = 20  # fewer tell how often messages end to no better than a quarter
 
 
 def early(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
