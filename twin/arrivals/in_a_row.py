@@ -83,8 +83,8 @@ def _kept(
 
 
 class _Ends:
-    """Rows of the part before that nothing of it waits for: of each pair of hosts those that its sender, and
-    those that its receiver, would have waited for next.
+    """Rows of the parts before that nothing waits for: of each pair of hosts those that its sender, and those
+    that its receiver, would have waited for next.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ def _linked(parts: Sequence[Flows]) -> Waits | None:
     """The waits of all parts.
 
     The first message of a chain, and the first step of a host, wait for the last of the same hosts in the
-    part before: in place of each row that the next one waits for.
+    parts before: in place of each row that the next one waits for.
     """
     barrier, gap_s, awaited = [], [], list[list[int]]()
     ends = _Ends()
@@ -114,8 +114,7 @@ def _linked(parts: Sequence[Flows]) -> Waits | None:
             barrier.append(np.full(len(part), -1))
             gap_s.append(np.zeros(len(part)))
         else:
-            own, ends = _goes_on(part, part.waits, ends, awaited, first_row)
-            barrier.append(own)
+            barrier.append(_goes_on(part, part.waits, ends, awaited, first_row))
             gap_s.append(part.waits.gap_s)
         first_row += len(part)
     if not awaited:
@@ -130,11 +129,11 @@ def _linked(parts: Sequence[Flows]) -> Waits | None:
 
 def _goes_on(
     part: Flows, waits: Waits, ends: _Ends, awaited: list[list[int]], first_row: int
-) -> tuple[NDArray[np.int64], _Ends]:
-    """The barriers that flows of a part wait at, among those of all parts, and what of it the next waits for.
+) -> NDArray[np.int64]:
+    """The barriers that flows of a part wait at, among those of all parts.
 
-    Adds to ``awaited`` the rows, from ``first_row`` on, that each barrier of the part waits for; ``ends`` is
-    of the part before.
+    Adds to ``awaited`` the rows, from ``first_row`` on, that each barrier of the part waits for. Takes from
+    ``ends``, of the parts before, what goes on in it, and adds what the next may wait for, the newest first.
     """
     own = np.where(waits.waiting, waits.barrier + len(awaited), -1)
     next_barrier = len(awaited) + len(waits.offset) - 1
@@ -154,10 +153,9 @@ def _goes_on(
             own[begins] = next_barrier + len(begun)
             begun.append(before)
     awaited += begun
-    last = ends  # what went on in none of the part's messages may do so in the next
-    for row in np.union1d(np.flatnonzero(waits.waiting), waits.row).tolist():
+    for row in np.union1d(np.flatnonzero(waits.waiting), waits.row)[::-1].tolist():
         if row not in at_sender:
-            last.sent[pairs[row]].append(first_row + row)
+            ends.sent[pairs[row]].appendleft(first_row + row)
         if row not in at_receiver:
-            last.received[pairs[row]].append(first_row + row)
-    return own, last
+            ends.received[pairs[row]].appendleft(first_row + row)
+    return own

@@ -83,6 +83,14 @@ class TestChains:
         start_s[:running] = 0.0
         return replace(found, flows=replace(found.flows, start_s=start_s))
 
+    @staticmethod
+    def two_of_pair() -> Scenario:
+        """Two chains of a pair at once, of four messages each; both began before."""
+        both = star([(0, 1)] * 8)
+        waits = Waits.of([(), (), *((row,) for row in range(6))], np.zeros(8))
+        start_s = np.repeat([0.0, 4e-3, 8e-3, 12e-3], 2)
+        return replace(both, flows=replace(both.flows, start_s=start_s, waits=waits))
+
     def test_goes_on_in_the_next_moment(self) -> None:
         found = in_a_row([self.of_pair(1), self.of_pair(1), self.of_pair(1)])
         assert found.flows.waits is not None
@@ -103,13 +111,17 @@ class TestChains:
         assert [waits[row] for row in last] == [3, *last[:-1]]
 
     def test_each_of_two_at_once(self) -> None:
-        both = star([(0, 1)] * 8)
-        waits = Waits.of([(), (), *((row,) for row in range(6))], np.zeros(8))
-        start_s = np.repeat([0.0, 4e-3, 8e-3, 12e-3], 2)
-        both = replace(both, flows=replace(both.flows, start_s=start_s, waits=waits))
+        both = self.two_of_pair()
         found = in_a_row([both, both])
         assert found.flows.waits is not None
         assert after(found.flows.waits) == [-1, -1, *range(12)]
+
+    def test_what_ended_last_goes_on_before_what_nothing_followed(self) -> None:
+        """Two chains of a pair in the first moment, one from then on."""
+        both = self.two_of_pair()
+        found = in_a_row([both, self.of_pair(1), self.of_pair(1)])
+        assert found.flows.waits is not None
+        assert after(found.flows.waits) == [-1, -1, *range(6), 6, *range(8, 14)]
 
     def test_steps_of_a_collective_go_on_in_the_next_moment(self) -> None:
         """Two hosts send to each other, step by step: each waits for what both sent in the step before."""
