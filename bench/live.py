@@ -222,7 +222,7 @@ EVERY = MappingProxyType({**TRAFFIC, **COLLECTIVES})
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A round's answer, and the gain over the vendor default of what it recommends, as packets show it."""
+    """A round's answer, and the gain over what runs of what it recommends, as packets show it."""
 
     answer: RoundResult
     gain: float

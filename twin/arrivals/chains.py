@@ -191,8 +191,8 @@ def by_pair(arrivals: FlowArrivals) -> dict[Pair, list[int]]:
     found: defaultdict[Pair, list[int]] = defaultdict(list)
     running: defaultdict[Pair, list[int]] = defaultdict(list)
     large = np.flatnonzero((arrivals.sent_bytes >= LARGE_BYTES) & (arrivals.n_samples >= LEAST_SAMPLES))
-    start_s, end_s, sent = (of.tolist() for of in (arrivals.start_s, ends_s(arrivals), arrivals.sent_bytes))
-    for row in large[np.argsort(arrivals.start_s[large], kind="stable")].tolist():
+    start_s, end_s, sent = arrivals.start_s, ends_s(arrivals), arrivals.sent_bytes
+    for row in large[np.argsort(start_s[large], kind="stable")].tolist():
         pair = arrivals.src_host[row], arrivals.dst_host[row]
         beside = [one for one in running[pair] if end_s[one] > start_s[row]]
         running[pair] = beside
