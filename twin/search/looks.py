@@ -77,7 +77,6 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
     everything = Plan(tuple(Look(moment) for moment in range(len(moments))))
     newest = moments[0]
     n_hosts = len({port.node for port in newest.ports if port.port is None})
-    n_receivers = len(np.unique(last_ports(newest)))
     work_s = _work_s(moments)
     budget_s = CORES * settings.budget_s
     search_s = SEARCH_SHARE * budget_s
@@ -85,7 +84,9 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
     if n_hosts < LEAST_HOSTS or settings.engine != "replay" or whole_s <= search_s:
         return everything
     n_flows = min(len(one.flows) for one in moments)
-    most = min(len(groups(newest)), n_receivers // SLICE_RECEIVERS, n_flows // SLICE_FLOWS)
+    n_receivers = min(len(np.unique(last_ports(one))) for one in moments)
+    n_groups = min(len(groups(one)) for one in moments)
+    most = min(n_groups, n_receivers // SLICE_RECEIVERS, n_flows // SLICE_FLOWS)
     if most < 2:
         return on_the_whole(
             moments, settings, f"Slices of this fabric would hold too few of its {n_flows} flows to judge by"

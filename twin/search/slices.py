@@ -97,7 +97,7 @@ def own_share(scenario: Scenario, brought: Sequence[Background], everything: Bac
 def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenario:
     """The flows ``kept``, with what the others bring to all ports, at the ports that matter to these.
 
-    It monitors those monitored ports that no other flow crosses.
+    It monitors those monitored ports that no other flow crosses, or all such ports of switches where none is.
     """
     flows = scenario.flows
     inside = np.repeat(kept, np.diff(flows.path_offset))
@@ -124,7 +124,8 @@ def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenar
     return replace(
         scenario,
         flows=flows.only(kept),
-        monitored=tuple(port for port in scenario.monitored if crossed[port] and not shared[port]),
+        monitored=tuple(port for port in scenario.monitored if own[port])
+        or tuple(np.flatnonzero(own & ~scenario.is_nic).tolist()),
         background=background,
         slice_share=len(np.unique(last[kept])) / len(np.unique(last)),
     )

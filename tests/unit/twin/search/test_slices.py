@@ -73,6 +73,15 @@ class TestDealing:
             background.ports.tolist()
         )
 
+    def test_a_slice_away_from_the_monitored_ports_monitors_its_own(self, large: Scenario) -> None:
+        """A live window monitors busy ports alone, and they may all be in one rack."""
+        slice_of = deal(large, 4)
+        hot = next(ports for ports in groups(large) if slice_of[ports[0]] == 0)
+        _, parts, _ = slices(replace(large, monitored=tuple(hot)), slice_of, range(4), NOW, 1)
+        _, as_usual, _ = slices(large, slice_of, range(4), NOW, 1)
+        assert set(parts[0].monitored) == set(hot)
+        assert [set(one.monitored) for one in parts[1:]] == [set(one.monitored) for one in as_usual[1:]]
+
 
 class TestOwnShare:
     def test_bytes_wait_at_receivers_or_at_oversubscribed_uplinks(self) -> None:
@@ -102,6 +111,12 @@ class TestPlan:
         takes_s = full_runs(SETTINGS, 1) * HOP_S * packet_hops(large, large.duration_s)
         assert plan([large], replace(SETTINGS, budget_s=1.01 * takes_s)).n_slices == 1
         assert plan([large], replace(SETTINGS, budget_s=0.9 * takes_s)).n_slices > 1
+
+    def test_a_moment_of_few_receivers_is_not_dealt_to_more_slices(self, large: Scenario) -> None:
+        few = np.flatnonzero(np.isin(last_ports(large), np.unique(last_ports(large))[:3]))
+        moments = [large, replace(large, flows=large.flows.only(np.isin(np.arange(len(large.flows)), few)))]
+        found = plan(moments, replace(SETTINGS, budget_s=0.1))
+        assert found.n_slices == 1
 
     def test_a_lesser_budget_looks_at_less(self, large: Scenario) -> None:
         moments = [large] * 8
