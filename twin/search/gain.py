@@ -274,8 +274,10 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
     """One candidate's gain over the first moments of traffic of ``n_moments``, each by its weight.
 
     The error is the spread between moments, which holds what changes from one to the next, widened so that
-    two errors hold 95 % as Student's t does, and what few mice leave open; that of fewer than
-    ``MOMENTS_TELL`` would say little, so their own errors are joined, as of independent traffic.
+    two errors hold 95 % as Student's t does, and what few mice leave open. A moment draws the mean to itself
+    by its weight, so its distance from that counts the more (HC2). The spread of what is worth fewer than
+    ``MOMENTS_TELL`` moments of equal weight would say little: their own errors are joined, as of independent
+    traffic.
     """
     if n_moments == 1:
         return gains[0]
@@ -283,9 +285,13 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
     shares = [weight / total if total > 0 else 1 / len(gains) for weight in weights]
     parts = _weighed(gains, shares)
     deviations = np.zeros((n_moments, _N_DEVIATIONS))
-    if len(gains) >= MOMENTS_TELL:
-        scale = math.sqrt(len(gains) / (len(gains) - 1)) * _students(len(gains))
-        own = [share * scale * (one.value - sum(parts)) for share, one in zip(shares, gains, strict=True)]
+    alike = 1.0 / sum(share * share for share in shares)  # so many moments of equal weight tell as much
+    if alike > MOMENTS_TELL - 0.5:
+        scale = _students(alike)
+        own = [
+            share * scale * (one.value - sum(parts)) / math.sqrt(1.0 - share)
+            for share, one in zip(shares, gains, strict=True)
+        ]
         deviations[: len(gains), 0] = own
         # What few mice hide is hidden in every moment alike: the spread does not show it.
         few = [share * one.deviations[_FEW_MICE] for share, one in zip(shares, gains, strict=True)]
@@ -297,7 +303,7 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
 
 
 @lru_cache(maxsize=64)
-def _students(count: int) -> float:
+def _students(count: float) -> float:
     """By what the standard error of so many values is widened to hold as much as a normal one."""
     from scipy.special import ndtri, stdtrit  # imported here: see twin/arrivals/sizes.py
 

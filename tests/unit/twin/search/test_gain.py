@@ -19,6 +19,7 @@ from twin.search.explain import relative_changes
 from twin.search.gain import (
     MODEL_ERROR,
     POLICIES,
+    SEEDS_COUNTED,
     Gain,
     Policy,
     gain_over,
@@ -181,6 +182,26 @@ class TestItsError:
         one = gain_over(run(), high, Policy(), 0.0)
         several = joined_over_moments([one] * 4, [1.0] * 4, 4)
         assert several.noise == pytest.approx(one.noise / 2) == pytest.approx(0.25 * math.log(2) / 2)
+
+    @pytest.mark.parametrize("weights", [[1.0] * 4, [2.0, 1.0, 1.0, 1.0], [5.0, *[1.0] * 7]])
+    def test_of_many_moments_is_their_spread_whatever_their_weights(self, weights: list[float]) -> None:
+        rng = np.random.default_rng(1)
+        misses = 0
+        for values in rng.normal(0.0, 0.1, (4_000, len(weights))).tolist():
+            gains = [Gain(one, 0.0, 0.0, np.zeros(BLOCKS + SEEDS_COUNTED + 3)) for one in values]
+            found = joined_over_moments(gains, weights, len(weights))
+            misses += abs(found.value) > 2.0 * found.noise
+        assert 0.02 < misses / 4_000 < 0.07
+
+    @pytest.mark.parametrize("rest", [0.0, 1e-3, 0.2])
+    def test_is_its_own_where_one_moment_outweighs_the_others(self, rest: float) -> None:
+        """Its distance from a mean that it decides is near 0, and says nothing."""
+        own = np.zeros(BLOCKS + SEEDS_COUNTED + 3)
+        own[0] = 0.1
+        gains = [Gain(one, 0.0, 0.0, own) for one in (0.2, 0.0, -0.3, 0.1)]
+        weights = [1.0, rest, rest, rest]
+        found = joined_over_moments(gains, weights, 4)
+        assert found.noise == pytest.approx(0.1 * math.hypot(*weights) / sum(weights))
 
     def test_of_traffic_that_came_again_is_that_of_one_time(self) -> None:
         one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.04]))
