@@ -90,7 +90,7 @@ def reset(tables: Tables, work: Work) -> None:
     for i in range(tables.flows.size):
         tables.flows[i].began = np.nan
         tables.flows[i].completed = np.nan
-        tables.flows[i].sent = 0.0
+        tables.flows[i].sent = -1.0
     for i in range(tables.barriers.size):
         tables.barriers[i].left = tables.barriers[i].rows
         tables.barriers[i].opened = 0.0

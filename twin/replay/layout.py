@@ -162,7 +162,7 @@ FLOW = np.dtype(
         ("ending_fraction", FLOAT),  # ... and how far into it
         ("ending_suffix", INT),
         ("completed", FLOAT),  # in steps, NaN until then
-        ("sent", FLOAT),  # bytes, of a flow that is not over when the run is
+        ("sent", FLOAT),  # bytes, of a flow that its NIC still has when the run ends; of others -1
     ],
     align=True,
 )

@@ -152,9 +152,9 @@ class _Run:
             started_s = np.where(began < tables.n_steps, began * self.step_s, np.nan)
         completion_s = tables.flows["completed"] * self.step_s + self.tail_s - started_s
         # One whose last byte is still under way is no longer with its NIC, which counts what it sent.
-        sent = tables.flows["sent"] * payload_ratio
-        endless = np.isinf(scenario.flows.payload_bytes)
-        sent = np.where((sent > 0.0) | endless, sent, scenario.flows.payload_bytes)
+        sent = np.maximum(tables.flows["sent"], 0.0) * payload_ratio
+        over = (tables.flows["sent"] < 0.0) & np.isfinite(scenario.flows.payload_bytes)
+        sent = np.where(over, scenario.flows.payload_bytes, sent)
         blocks = self._blocks(payload_ratio)
         return Prediction(
             watermark=watermark,

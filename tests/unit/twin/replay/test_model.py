@@ -161,6 +161,18 @@ def test_more_marks_make_shorter_queues_and_slower_elephants() -> None:
 
 
 @long_uncompiled
+def test_a_flow_that_a_pause_kept_from_sending_is_not_over() -> None:
+    """No flow is faster than alone: what has sent nothing as the run ends has all of it left."""
+    slowdowns = []
+    for end_s in np.arange(1.0e-3, 1.06e-3, 6e-6).tolist():
+        lasting = [flow(f"h{host}", "h0", None, 0.0) for host in range(1, 9)]
+        late = flow("h1", "h8", 10_000_000, end_s - 12e-6)
+        sizes = {"wire_overhead_bytes": 48, "ack_wire_bytes": 60, "buffer_bytes": 300_000.0, "pfc": True}
+        scenario = star([*lasting, late], dcqcn=CHURNING, hosts=9, to="h0", duration_s=end_s, **sizes)
+        slowdowns.append(one(replace(scenario, goes_on=True)).slowdown["elephant"].mean)
+    assert min(slowdowns) >= 1.0
+
+
 def test_what_overflows_is_lost_and_comes_again() -> None:
     rows = [flow(f"h{i}", "h3", 10_000_000) for i in range(3)]
     scenario = star(rows, dcqcn=CHURNING, duration_s=20e-3, buffer_bytes=300_000.0)
