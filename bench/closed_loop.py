@@ -7,17 +7,19 @@ phases want unlike watermarks, or with ``--alike`` traffic that one setting serv
 from __future__ import annotations
 
 import json
+import os
 import signal
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 from bench.__main__ import parser_of
 from bench.figure import Figure
-from bench.phases import STATICS, by_phase, static_runs
-from lab.demo.closed_loop import Interval, Round, outcome_of
+from bench.phases import STATICS, by_phase, changing_run, static_runs
+from lab.demo.closed_loop import Interval, Round, Run, gains_over, outcome_of
 from lab.demo.conduct import conduct
 from lab.demo.plan import FULL, PAPER, VENDOR_DEFAULT, DemoPlan, phases
 from lab.setup import LeafSpine
@@ -25,6 +27,7 @@ from twin.watermark import Watermark
 
 SEEDS = tuple(range(1, 11))
 LEAD_GOAL, SHARE_GOAL = 0.08, 0.85
+WORSE_BELOW, WORSE_GOAL = -0.02, 0.10  # of a change's gain, and the share of changes that may be so
 
 # Three phases that one setting serves well: little to win by changing, much to lose.
 ALIKE = replace(
@@ -51,6 +54,25 @@ class _Silent:
     def interval(self, run: str, interval: Interval, round_: Round | None) -> None: ...
 
 
+def changes_gain(plan: DemoPlan, seed: int, loop: Run) -> list[float]:
+    """What each change of the loop gained until the next, by packets: over the run as it was until then, had
+    the change not been made.
+    """
+    begins = [(0.0, VENDOR_DEFAULT)]
+    begins += [(one.at_s, one.watermark) for one in loop.rounds if one.outcome == "pushed"]
+    ends_s = [at_s for at_s, _ in begins[2:]] + [plan.duration_s]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        stayed = [
+            pool.submit(changing_run, plan, seed, "stayed", begins[:count]) for count in range(1, len(begins))
+        ]
+        found = []
+        for (at_s, _), end_s, one in zip(begins[1:], ends_s, stayed, strict=True):
+            gains = zip(loop.intervals, gains_over(one.result(), loop), strict=True)
+            within = [gain.value for interval, gain in gains if at_s < interval.figures.end_s <= end_s + 1e-9]
+            found.append(statistics.mean(within))
+    return found
+
+
 def run(
     seeds: Sequence[int] = SEEDS, plan: DemoPlan = FULL, statics: Sequence[Watermark] = STATICS
 ) -> list[dict[str, Any]]:
@@ -68,7 +90,6 @@ def run(
         compared = outcome_of(plan, seed, [found.loop, *map(stayed.__getitem__, statics)], found.wall_s)
         loop, *gains = (one.value for one in compared.gains)
         best = max(range(len(gains)), key=gains.__getitem__)
-        pushed = [number for number, one in enumerate(found.loop.rounds) if one.outcome == "pushed"]
         rows.append(
             {
                 "seed": seed,
@@ -78,7 +99,7 @@ def run(
                 "lead": loop - gains[best],
                 "share_of_best": loop / gains[best] if gains[best] > 0 else None,
                 "wall_s": found.wall_s,
-                "pushes": len(pushed),
+                "changes_gain": changes_gain(plan, seed, found.loop),
                 "statics": dict(zip(map(str, statics), gains, strict=True)),
                 "rounds": [
                     {
@@ -116,6 +137,14 @@ def measure() -> Iterable[Figure]:
             goal=SHARE_GOAL if plan is ALIKE else None,
             better="higher",
             note="by seed: " + ", ".join(f"{share:.2f}" for share in shares),
+        )
+        changes = [gain for row in rows for gain in row["changes_gain"]]
+        yield Figure(
+            f"closed loop, {name}: share of changes that gain less than {WORSE_BELOW:g}",
+            sum(gain < WORSE_BELOW for gain in changes) / max(len(changes), 1),
+            "of them",
+            goal=WORSE_GOAL,
+            note=f"{len(changes)} changes, each until the next, over the run without it",
         )
     yield Figure(
         "closed loop, the whole demo",
