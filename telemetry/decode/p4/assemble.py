@@ -133,6 +133,7 @@ _NS_PER_S = np.uint64(NS_PER_S)
 _U64 = np.uint64
 _LOW = np.uint64(0xFFFF_FFFF)
 _FREE_PLACES, _BYTES_A_PLACE = 16_384, 128
+_SENT_BITS, _PLACE_BITS = 32, 16  # of a datagram's sequence number, and of a report's place in its payload
 
 
 def most_places(n_bytes: int) -> int:
@@ -165,7 +166,7 @@ def assembled(
     offset = offsets(hop_counts)
     if len(parts) > 1:  # the rows of one part are in order
         # A payload has fewer than 2**16 reports. The parts are sorted runs, which this sort only merges.
-        order = np.argsort(rows["payload"] << 16 | rows["place"], kind="stable")
+        order = np.argsort(rows["payload"] << _PLACE_BITS | rows["place"], kind="stable")
         offset, hops = take_rows(offset, order)
         flow = flow[order]
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
@@ -187,7 +188,7 @@ def assembled(
         number = names.place_numbers(at[hops], ports[hops])
     places = names.places(number)
     place, last = places.number, places.number[offset[1:] - 1]
-    ts_ns = _told_apart(received_ns[rows["payload"]], rows)
+    ts_ns = _told_apart(received_ns[rows["payload"]], rows, senders)
     if device_time and len(last):
         dated_ns = _times(rows["date"], places, last)
         ts_ns = np.where(dated_ns != MISSING_NS, dated_ns, ts_ns)
@@ -227,13 +228,15 @@ def assembled(
     )
 
 
-def _told_apart(received_ns: NDArray[np.int64], rows: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+def _told_apart(
+    received_ns: NDArray[np.int64], rows: dict[str, NDArray[Any]], senders: Senders
+) -> NDArray[np.int64]:
     """Times of arrival, of which each further packet at the same time has one a nanosecond later: a datagram
     brings reports of several packets, and those of one flow, size and depth would be taken for one.
     """
     if (np.diff(received_ns) > 0).all():  # as of datagrams of one report each, which need no sorting
         return received_ns
-    packet = rows["queue_pair"], rows["sequence"], rows["identity"], received_ns
+    packet = rows["queue_pair"], rows["sequence"], _identities(rows, senders), received_ns
     order = np.lexsort(packet)
     later = np.append(True, np.diff(received_ns[order]) != 0)
     other = later.copy()
@@ -243,6 +246,23 @@ def _told_apart(received_ns: NDArray[np.int64], rows: dict[str, NDArray[Any]]) -
     ts_ns = received_ns.copy()
     ts_ns[order] += number - np.maximum.accumulate(np.where(later, number, 0))
     return ts_ns
+
+
+def _identities(rows: dict[str, NDArray[Any]], senders: Senders) -> NDArray[np.int64]:
+    """``packet_identity``, and a negative number of its own for each report of a packet without any number.
+
+    That number is made of the datagram's sequence number and the report's place in it, so that a datagram
+    that came twice has the same ones. Dropped packets keep ``NO_VALUE``, behind the others: no window holds
+    them, and so their reports must not move those that it holds.
+    """
+    identity: NDArray[np.int64] = rows["identity"]
+    nameless = (identity == NO_VALUE) & (rows["queue_pair"] == NOT_ROCE) & (rows["sequence"] == NOT_ROCE)
+    nameless &= (rows["flags"] & int(ReportFlags.DROPPED)) == 0
+    if not nameless.any():
+        return identity
+    sent = senders.sequence[np.searchsorted(senders.payload, rows["payload"])]
+    own = (sent << _PLACE_BITS | rows["place"]) - (1 << _SENT_BITS + _PLACE_BITS)
+    return np.where(nameless, own, identity)
 
 
 def _sampling_rates(
