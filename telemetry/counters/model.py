@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.counters.growth import growth
 from telemetry.errors import ReportError, WindowError
 
 MOST = 2**63 - 1
@@ -115,6 +116,7 @@ def _check(name: str, value: object) -> None:
 _FIRST_ROWS = 8
 _FIELDS = len(Counters._fields)
 _MISSING = -1
+_LEFT_OUT = -2  # given, but below the reading before, and no reset so far
 
 
 class Grown(NamedTuple):
@@ -126,6 +128,13 @@ class Grown(NamedTuple):
     spans_ns: tuple[int, ...]
     begin_ns: int
     end_ns: int
+
+
+class _Held(NamedTuple):
+    """The last reading of a counter, which went down: when it was, and the count before."""
+
+    ts_ns: int
+    high: int
 
 
 class CounterSeries:
@@ -153,19 +162,24 @@ class CounterSeries:
         self._count = 0
         self._last: list[int | None] = [None] * _FIELDS
         self._grown = [0] * _FIELDS
+        self._held: dict[int, _Held] = {}  # by field
 
     def append(self, ts_ns: int, counters: Counters) -> None:
-        """Adds a reading later than all others. A counter that went down was reset, and grew by its value."""
+        """Adds a reading later than all others. A counter that went down (``growth``) is as if not given
+        until its next reading tells that it was reset, and stays so where it was not.
+        """
         for _ in range(2):
             row = [_MISSING] * _FIELDS
             for column, value in enumerate(counters):
                 if value is None:
                     continue
                 last = self._last[column]
-                if last is not None:
-                    self._grown[column] += value - last if value >= last else value
-                self._last[column] = value
-                row[column] = self._grown[column]
+                if last is not None and last <= value and column not in self._held:  # nearly always: no call
+                    self._grown[column] += value - last
+                    self._last[column] = value
+                    row[column] = self._grown[column]
+                else:
+                    row[column] = self._grown[column] if self._grow(column, value, ts_ns) else _LEFT_OUT
             if max(row) <= MOST:
                 break
             self.begin_anew()  # resets of huge counts added up beyond MOST
@@ -173,6 +187,23 @@ class CounterSeries:
         self._times[self._count] = ts_ns
         self._rows[self._count] = row
         self._count += 1
+
+    def _grow(self, column: int, value: int, ts_ns: int) -> bool:
+        """Counts the growth up to this reading; False where its next one tells it."""
+        last, self._last[column] = self._last[column], value
+        if last is None:
+            return True
+        held = self._held.pop(column, None)
+        more = growth(last, value, None if held is None else held.high)
+        if more is None:
+            self._held[column] = _Held(ts_ns, last if held is None else held.high)
+            return False
+        if held is not None and value < held.high:
+            at = int(np.searchsorted(self._times[: self._count], held.ts_ns))
+            if at < self._count and self._times[at] == held.ts_ns:  # else it was thinned out
+                self._rows[at, column] = min(self._grown[column] + more.before, MOST)
+        self._grown[column] += more.whole
+        return True
 
     def between(self, since_ns: int, until_ns: int) -> Grown | None:
         """Growth from the last reading up to ``since_ns`` (else the first after it) to the last up to
@@ -184,12 +215,12 @@ class CounterSeries:
         if end <= begin:
             return None
         rows = self._rows[begin].tolist(), self._rows[end].tolist()
-        same_fields = all((one == _MISSING) == (other == _MISSING) for one, other in zip(*rows, strict=True))
+        same_fields = all((one < 0) == (other < 0) for one, other in zip(*rows, strict=True))
         if same_fields and all(
-            other != _MISSING or last is None for other, last in zip(rows[1], self._last, strict=True)
+            other >= 0 or last is None for other, last in zip(rows[1], self._last, strict=True)
         ):
             # Both readings have every counter ever given: the usual and fast case.
-            grown = [None if one == _MISSING else other - one for one, other in zip(*rows, strict=True)]
+            grown = [None if one < 0 else other - one for one, other in zip(*rows, strict=True)]
             begin_ns, end_ns = int(times[begin]), int(times[end])
             return Grown(tuple(grown), (end_ns - begin_ns,) * _FIELDS, begin_ns, end_ns)
         by_field: list[int | None] = []
@@ -214,8 +245,11 @@ class CounterSeries:
         if self._count < size:
             return
         # Keep one at or before the horizon's edge: growth over the whole horizon starts from it.
-        begin = int(np.searchsorted(self._times, ts_ns - self._horizon_ns, side="right")) - 1
-        keep = np.arange(max(begin, 0), size)
+        begin = max(int(np.searchsorted(self._times, ts_ns - self._horizon_ns, side="right")) - 1, 0)
+        left_out = self._rows[begin] == _LEFT_OUT
+        if left_out.any():  # with the readings before it would go what these counters grew since then
+            self._rows[begin, left_out] = self._rows[: begin + 1, left_out].max(axis=0)
+        keep = np.arange(begin, size)
         if len(keep) == size == self._max_samples:
             half = size // 2
             keep = np.concatenate([keep[:half:2], keep[half:]])
@@ -228,9 +262,9 @@ class CounterSeries:
 
 def _ends(grown: NDArray[np.int64], begin: int) -> tuple[int, int] | None:
     """The two rows between which a field's growth is counted; None where fewer than two have it."""
-    if grown[begin] != _MISSING and grown[-1] != _MISSING:
+    if grown[begin] >= 0 and grown[-1] >= 0:
         return begin, len(grown) - 1
-    rows = np.flatnonzero(grown != _MISSING)
+    rows = np.flatnonzero(grown >= 0)
     if not len(rows):
         return None
     first = rows[max(int(np.searchsorted(rows, begin, side="right")) - 1, 0)]

@@ -90,6 +90,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(["grow", "cle
 def test_growth_is_never_more_than_was_counted_and_all_of_it_without_clears(
     steps: list[tuple[int, str]],
 ) -> None:
+    steps = [*steps, (0, "grow")]  # tells what the last one was, if that went down
     window, shown, grown, cleared = CounterWindow(), 0, 0, False
     for number, (count, what) in enumerate(steps):
         if what == "clear":

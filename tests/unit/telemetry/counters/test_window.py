@@ -85,6 +85,28 @@ def test_late_samples_are_named_by_their_place_in_the_body() -> None:
     assert "sample 3 ts_ns: received 4; samples of leaf1 Ethernet0 queue 3" in added.late[1].detail
 
 
+@pytest.mark.parametrize("glitch", [0, 4_999_999])
+def test_one_reading_that_went_down_drops_nothing(glitch: int) -> None:
+    window = holding(
+        *(sample(at * S, dropped_packets=count) for at, count in ((10, 5_000_000), (20, glitch)))
+    )
+    assert window.increase(["leaf1"], 10 * S, 20 * S).counters.dropped_packets is None  # not known yet
+    assert window.lately(10 * S) == []
+    assert len(window.add([sample(15 * S, dropped_packets=5_000_000)]).late) == 1  # and tells nothing
+    assert window.add([sample(30 * S, dropped_packets=5_000_001)]).accepted == 1
+    found = window.increase(["leaf1"], 10 * S, 30 * S)
+    assert (found.counters.dropped_packets, found.covered_s) == (1, 20.0)
+    ((_, lately),) = window.lately(10 * S)
+    assert (lately.begin_ns, lately.end_ns) == (10 * S, 30 * S)  # at the rate of all that time
+
+
+def test_a_clock_set_back_tells_nothing_of_what_went_down_before() -> None:
+    window = CounterWindow(CounterSettings(horizon_ns=100, confirm_samples=1))
+    window.add([sample(10_000, tx_bytes=50), sample(10_010, tx_bytes=5)])
+    window.add([sample(20, tx_bytes=9), sample(30, tx_bytes=60)])
+    assert window.increase(None, 0, 10**6).counters.tx_bytes == 51
+
+
 def test_a_clock_set_back_is_believed_once_enough_agree() -> None:
     window = CounterWindow(CounterSettings(horizon_ns=100))
     window.add([sample(10_000, tx_bytes=5), sample(10_010, tx_bytes=9)])
