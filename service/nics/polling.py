@@ -23,6 +23,7 @@ from service.tuning.round import Ask
 from settings.errors import NotFoundError
 from settings.telemetry import NicPollSettings
 from switches.errors import InventoryError, SwitchError
+from telemetry.counters.growth import growth
 from telemetry.topology import Topology
 from twin.senders.classes import nic_classes
 from twin.senders.dcqcn import DcqcnParams
@@ -79,6 +80,7 @@ class NicPolling:
         }
         self._read_s: dict[str, float] = {}
         self._ignored: dict[tuple[str, str], int] = {}
+        self._high: dict[tuple[str, str], dict[str, int]] = {}  # counts before counters went down
         self._tasks: list[asyncio.Task[None]] = []
         self._slots = asyncio.Semaphore(settings.at_once)
         self._threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-nics")
@@ -299,30 +301,43 @@ class NicPolling:
         for one in before.nics:
             if after.nic(one.nic) is None:  # it was taken out, or has another name
                 self._ignored.pop((host, one.nic), None)
+                self._high.pop((host, one.nic), None)
         for nic in after.nics:
             earlier = before.nic(nic.nic)
             if earlier is None:
                 continue
-            self._note_cnps(host, earlier, nic)
-            was, now = _summed(earlier), _summed(nic)
-            for name in was.keys() & now.keys():
-                if (more := now[name] - was[name]) > 0:  # less: the counters began anew
-                    self._metrics.events.labels(self.hosts[host].nic_class or "none", name).inc(more)
+            more = self._more(host, earlier, nic)
+            self._note_cnps((host, nic.nic), more)
+            for name, count in more.items():
+                if count > 0:
+                    self._metrics.events.labels(self.hosts[host].nic_class or "none", name).inc(count)
 
-    def _note_cnps(self, host: str, before: NicReading, after: NicReading) -> None:
+    def _more(self, host: str, before: NicReading, after: NicReading) -> dict[str, int]:
+        """What its counters grew, without those that went down: their next reading tells what they grew."""
+        was, now = _summed(before), _summed(after)
+        high, self._high[host, after.nic] = self._high.get((host, after.nic), {}), {}
+        found: dict[str, int] = {}
+        for name in was.keys() & now.keys():
+            grown = growth(was[name], now[name], high.get(name))
+            if grown is None:
+                self._high[host, after.nic][name] = high.get(name, was[name])
+            else:
+                found[name] = grown.whole
+        return found
+
+    def _note_cnps(self, nic: tuple[str, str], more: Mapping[str, int]) -> None:
         """Whether a NIC acts on CNPs, where enough came or it acted on one; else what was known stays.
 
         ``rp_cnp_ignored`` are those that its reaction point ignored, ``rp_cnp_handled`` those it acted on
         (Linux, commit e1f24a79f424).
         """
-        names = ("rp_cnp_ignored", "rp_cnp_handled")
-        if any(name not in one.counters for name in names for one in (before, after)):
+        ignored, handled = more.get("rp_cnp_ignored"), more.get("rp_cnp_handled")
+        if ignored is None or handled is None:
             return
-        ignored, handled = (after.counters[name] - before.counters[name] for name in names)
         if handled > 0:
-            self._ignored.pop((host, after.nic), None)
-        elif handled == 0 and ignored >= LEAST_CNPS:
-            self._ignored[host, after.nic] = ignored
+            self._ignored.pop(nic, None)
+        elif ignored >= LEAST_CNPS:
+            self._ignored[nic] = ignored
 
     def _oldest_s(self) -> float:
         if not self.hosts or len(self._read_s) < len(self.hosts):

@@ -129,8 +129,21 @@ async def test_counters_are_added_up_by_class_and_may_begin_anew() -> None:
         hosts.adapters["a"].now = reading("a", nic(counters=counters))
         await hosts.read()
     labels = {"class": "h100", "counter": "np_cnp_sent"}
-    assert hosts.metric("nic_events_total", **labels) == 300 + 50
+    assert hosts.metric("nic_events_total", **labels) == 300 + 70
     assert hosts.metric("nic_events_total", **labels | {"counter": "rx_pause"}) == 8 + 2
+    await hosts.polling.stop()
+
+
+@pytest.mark.parametrize("glitch", [0, 999])
+async def test_one_reading_that_went_down_counts_no_event_and_tells_of_no_cnp(glitch: int) -> None:
+    hosts = Hosts("a")
+    for count in (1_000, glitch, 1_000, 1_004):
+        counters = {"rx_prio3_pause": count, "rp_cnp_ignored": count, "rp_cnp_handled": 0}
+        hosts.adapters["a"].now = reading("a", nic(counters=counters))
+        await hosts.read()
+    for counter in ("rx_pause", "rp_cnp_ignored"):
+        assert hosts.metric("nic_events_total", **{"class": "h100", "counter": counter}) == 4
+    assert hosts.polling.ignoring is None
     await hosts.polling.stop()
 
 
