@@ -73,7 +73,8 @@ class ImprovementDocument(Document):
     """What the gain less two errors must exceed for a change to be recommended."""
     relative: dict[str, Figure]
     """Relative changes, new ÷ old − 1, of figures that the incumbent has above 0: `queue_mean`, `queue_p99`,
-    `goodput`, `elephant_slowdown`, `mice_p99_slowdown`, `probe_p99_slowdown`, `loss`, `pause`.
+    `goodput`, `lasting_rate` (of never-ending flows), `elephant_slowdown`, `medium_slowdown`,
+    `mice_p99_slowdown`, `probe_p99_slowdown`, `loss`, `pause`.
     """
 
 

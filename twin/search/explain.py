@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from telemetry.network.figures import LEAST_BULK_SHARE
-from twin.prediction import Prediction
+from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction
 from twin.scenario import Scenario
 from twin.search.disagreement import differ_text
 from twin.search.gain import Policy, persistent_bytes_share
@@ -15,6 +15,7 @@ from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 
+_TOLD_FROM = 0.1  # of what no weight counts, a loss of so much is told
 CLASS_WORDS = {"mouse": "mice", "elephant": "elephants", "potential_elephant": "potential elephants"}
 
 
@@ -37,6 +38,10 @@ def relative_changes(incumbent: Prediction, winner: Prediction) -> Mapping[str, 
             winner.slowdown_figure("mice", "p99"),
         ),
         "probe_p99_slowdown": (_probe(incumbent), _probe(winner)),
+        "medium_slowdown": (
+            incumbent.slowdown_figure("medium", "mean"),
+            winner.slowdown_figure("medium", "mean"),
+        ),
         "loss": (incumbent.loss_bytes, winner.loss_bytes),
         "pause": (incumbent.pfc_pause_s, winner.pfc_pause_s),
     }
@@ -63,6 +68,14 @@ def absent_notes(incumbent: Prediction, scenario: Scenario) -> tuple[str, ...]:
             else "No elephants"
         )
         notes.append(f"{which} and no persistent flows in this window: bulk speed counts nothing in a gain.")
+        payload = scenario.flows.payload_bytes
+        medium = payload[(payload >= MOUSE_BELOW_BYTES) & (payload < ELEPHANT_FROM_BYTES)].sum()
+        share = float(medium / max(payload.sum(), 1.0))
+        if share >= 0.5:
+            notes.append(
+                f"Messages of 100 KB to 1 MB carry {percent_text(share)} of the bytes, and no weight counts "
+                "them: see what becomes of their slowdown."
+            )
     if figures.mice_p99_slowdown is None and figures.probe_p99_slowdown is None:
         notes.append("No mice and no probe in this window: small-message delay counts nothing in a gain.")
     return tuple(notes)
@@ -109,7 +122,9 @@ def why(
 
 
 def _effects(incumbent: Prediction, winner: Prediction, policy: Policy) -> list[str]:
-    """What gets faster, then what gets slower, each in the order of its weight in a gain."""
+    """What gets faster, then what gets slower, each in the order of its weight in a gain; then what loses and
+    is not weighed.
+    """
     relative = relative_changes(incumbent, winner)
     probe = policy.probe if "mice_p99_slowdown" in relative else 1.0
     who = {
@@ -125,10 +140,16 @@ def _effects(incumbent: Prediction, winner: Prediction, policy: Policy) -> list[
     if "lasting_rate" in relative:
         change = relative["lasting_rate"]
         found.append((-policy.bulk * _log(change), f"throughput of never-ending flows {change_text(change)}"))
-    elif "elephant_slowdown" not in relative:
-        change = relative.get("goodput", 0.0)
-        found.append((-policy.bulk * _log(change), f"goodput {change_text(change)}"))
-    return [text for _, text in sorted(found, key=lambda one: (one[0] > 0, -abs(one[0])))]
+    goodput = relative.get("goodput", 0.0)
+    said = f"goodput {change_text(goodput)}"
+    if "lasting_rate" not in relative and "elephant_slowdown" not in relative:
+        found.append((-policy.bulk * _log(goodput), said))
+        goodput = 0.0
+    weighed = [text for _, text in sorted(found, key=lambda one: (one[0] > 0, -abs(one[0])))]
+    unweighed = [said] if goodput <= -_TOLD_FROM else []
+    if (medium := relative.get("medium_slowdown", 0.0)) >= _TOLD_FROM:
+        unweighed.append(_speed("messages of 100 KB to 1 MB", medium, ""))
+    return [*weighed, *(f"{text} (not weighed)" for text in unweighed)]
 
 
 def _log(relative: float) -> float:

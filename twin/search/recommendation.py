@@ -69,7 +69,7 @@ class Improvement:
     the incumbent.
     ``relative[figure]`` is new ÷ old − 1 for figures the incumbent has above 0: ``queue_mean``,
     ``queue_p99``, ``goodput``, ``lasting_rate`` (of never-ending flows), ``elephant_slowdown``,
-    ``mice_p99_slowdown``, ``probe_p99_slowdown``, ``loss``, ``pause``.
+    ``medium_slowdown``, ``mice_p99_slowdown``, ``probe_p99_slowdown``, ``loss``, ``pause``.
     """
 
     best: Watermark

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
 from twin.prediction import Prediction, Probe, Slowdown, SolveStatus
-from twin.search.explain import relative_changes, why
+from twin.search.explain import absent_notes, relative_changes, why
 from twin.search.gain import Policy
 from twin.search.recommendation import Verdict, VerdictKind
 from twin.units import bytes_text, change_text, duration_text, percent_text
@@ -63,6 +63,25 @@ def test_mice_and_the_probe_are_told_in_the_order_of_their_weights(share: float,
         for mice, probe in ((20.0, 10.0), (15.0, 7.0))
     )
     assert order in sentence(before, after, probe=share)
+
+
+def test_what_no_weight_counts_is_told_where_it_loses() -> None:
+    before, after = prediction(10_000, 2.0, 20.0), prediction(5_000, 2.0, 10.0)
+    slower = replace(
+        after, slowdown=after.slowdown | {"medium": Slowdown(9, 6.0, 6.0)}, goodput_bytes_per_s=8e9
+    )
+    before = replace(before, slowdown=before.slowdown | {"medium": Slowdown(9, 2.0, 2.0)})
+    said = "goodput −20 % (not weighed), messages of 100 KB to 1 MB 200 % slower (not weighed), mean queue"
+    assert said in sentence(before, slower)
+    assert "not weighed" not in sentence(slower, before)
+
+
+def test_a_note_tells_where_medium_messages_are_the_traffic() -> None:
+    steps = star([(0, 1)] * 3 + [(1, 2)] * 9, payload_bytes=[5e5] * 3 + [1e3] * 9)
+    few, medium = absent_notes(prediction(10_000, None, 2.0), steps)
+    assert few.startswith("No elephants and no persistent flows")
+    assert medium.startswith("Messages of 100 KB to 1 MB carry 99")
+    assert len(absent_notes(prediction(10_000, None, 2.0), star([(0, 1)], payload_bytes=1e3))) == 1
 
 
 def test_without_completions_it_speaks_of_goodput() -> None:
