@@ -11,6 +11,7 @@ object.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ from twin.watermark import Watermark
 PREFIX = "QUEUE|"
 FIELD = "wred_profile"
 _CPU = "CPU"
+_HIGHEST_QUEUE = 255  # no chip has as many for a port
+_NUMBERS = re.compile(r"(?P<low>[0-9]{1,9})(?:-(?P<high>[0-9]{1,9}))?")
 _MAPS = ("COUNTERS_QUEUE_NAME_MAP", "COUNTERS_VOQ_NAME_MAP")
 _QUEUE = "ASIC_STATE:SAI_OBJECT_TYPE_QUEUE:"
 _WRED = "ASIC_STATE:SAI_OBJECT_TYPE_WRED:"
@@ -109,12 +112,17 @@ def _wanted(device: Device, port: str, queue: int) -> bool:
 
 
 def queues_in(key: str) -> tuple[tuple[str, int], ...]:
-    """The (port, queue) pairs of a key; none for a key that orchagent ignores."""
+    """The (port, queue) pairs of a key; none for a key that orchagent ignores, such as one with numbers that
+    no port has.
+    """
     ports, separator, numbers = key.removeprefix(PREFIX).rpartition("|")
-    low, dash, high = numbers.partition("-")
-    if not separator or not low.isdecimal() or (dash and not high.isdecimal()):
+    match = _NUMBERS.fullmatch(numbers)
+    if not separator or match is None:
         return ()
-    wanted = range(int(low), int(high if dash else low) + 1)
+    low, high = int(match["low"]), int(match["high"] or match["low"])
+    if high > _HIGHEST_QUEUE:  # one such row could otherwise fill the memory of the service
+        return ()
+    wanted = range(low, high + 1)
     # A chassis names one system port a row: host, ASIC, port.
     names = [ports] if "|" in ports else [name.strip() for name in ports.split(",")]
     return tuple((name, queue) for name in names if name for queue in wanted)

@@ -8,7 +8,7 @@ import pytest
 
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
-from switches.sonic.databases import Config, bindings_of, check_alone, profile_named, written_as
+from switches.sonic.databases import Config, bindings_of, check_alone, profile_named, queues_in, written_as
 
 
 def leaf(**fields: Any) -> Device:
@@ -54,6 +54,13 @@ def test_a_chassis_port_may_be_named_with_and_without_its_host() -> None:
 def test_no_such_queue_is_said_with_what_was_looked_for() -> None:
     with pytest.raises(InventoryError, match=r"no row of QUEUE for queue 6 of Ethernet\*"):
         bindings_of(leaf(queues=(6,), ports=("Ethernet*",)), {"QUEUE|Ethernet0|3": {}})
+
+
+@pytest.mark.parametrize("numbers", ["0-100000000", "0-256", "99999999999999999999", "9" * 5000, "3-", "-3"])
+def test_numbers_that_no_port_has_are_no_queues(numbers: str) -> None:
+    """Written out, the first would fill the memory of the service."""
+    assert queues_in(f"QUEUE|Ethernet0|{numbers}") == ()
+    assert queues(leaf(), f"QUEUE|Ethernet0|{numbers}", "QUEUE|Ethernet4|3") == [("Ethernet4", 3)]
 
 
 def test_two_rows_for_one_queue_are_refused() -> None:
