@@ -123,7 +123,8 @@ Tree = dict[str, Any]
 
 
 def tree_of(values: Iterable[PathValue], keys: Mapping[str, str]) -> Tree:
-    """Containers as dictionaries of members without their module prefix; lists by the text of their key.
+    """Containers as dictionaries of members without the prefix of an OpenConfig module; lists by the text of
+    their key.
 
     Unites values sent whole, by container or leaf by leaf. ``keys`` names the key leaf of each list that
     matters; other lists stay as they came in a JSON value, and are left out of paths. Raises ``ValueError``
@@ -188,4 +189,6 @@ def _members(value: Any) -> Mapping[str, Any]:
 
 
 def _plain(name: str) -> str:
-    return name.rpartition(":")[2]
+    """A vendor's own leaf keeps its prefix, without which it is none of the model's (RFC 7951, section 4)."""
+    module, _, local = name.rpartition(":")
+    return local if module.startswith("openconfig-") else name

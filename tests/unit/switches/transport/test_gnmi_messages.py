@@ -67,7 +67,8 @@ def test_a_tree_is_the_same_however_it_is_cut(tree: dict[str, Any], draw: st.Dat
 
 def test_module_names_are_no_part_of_a_name() -> None:
     path = GnmiPath.of("openconfig-qos:qos")
-    value = {"openconfig-qos:interface": [{"interface-id": "a:b", "vendor:queue": [{"name": "3", "x:y": 1}]}]}
+    queue = {"name": "3", "openconfig-qos-types:y": 1}
+    value = {"openconfig-qos:interface": [{"interface-id": "a:b", "openconfig-qos:queue": [queue]}]}
     assert tree_of([PathValue(path, value)], KEYS) == {
         "qos": {
             "interface": {"a:b": {"interface-id": "a:b", "queue": {"3": {"name": "3", "y": 1}}}},
@@ -107,3 +108,11 @@ def test_a_value_and_a_container_of_one_name_are_no_tree() -> None:
     values = [PathValue(GnmiPath.of("qos"), 3), PathValue(GnmiPath.of("qos", "top"), 1)]
     with pytest.raises(ValueError, match="qos is a value and holds values"):
         tree_of(values, KEYS)
+
+
+def test_a_vendors_leaf_keeps_its_prefix_beside_the_models_own() -> None:
+    leaves = {"openconfig-qos:weight": 0, "acme-qos-ext:count-marks": True, "acme-qos-ext:weight": 9}
+    tree = tree_of([PathValue(GnmiPath.of("openconfig-qos:qos", "config"), leaves)], KEYS)
+    assert tree == {
+        "qos": {"config": {"weight": 0, "acme-qos-ext:count-marks": True, "acme-qos-ext:weight": 9}}
+    }
