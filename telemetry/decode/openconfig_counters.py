@@ -28,14 +28,19 @@ _OF_QUEUE = {
 }
 _OF_PORT = {"out-discards": "dropped_packets", "out-pkts": "tx_packets", "out-octets": "tx_bytes"}
 _LONGEST_NAME = 256
+_REMEMBERED_CALLS = 16  # of ``samples``: a switch whose names never end would fill the memory
 
 
 @dataclass(slots=True)
 class _Reading:
-    """Last reading of a port or queue: the switch's time, the time of its sample, and its counters so far."""
+    """Last reading of a port or queue: the switch's time, the time of its sample, and its counters so far.
+
+    ``call`` is the number of the call of ``samples`` that it came before.
+    """
 
     at_ns: int
     sample_ns: int
+    call: int
     fields: set[str] = field(default_factory=set)
 
 
@@ -54,6 +59,7 @@ class OpenConfigCounters:
         self._problems: list[str] = []
         self._last: dict[SeriesKey, _Reading] = {}
         self._marks = False
+        self._call = 0
 
     def add(self, path: Sequence[Step], value: object, ts_ns: int) -> None:
         """Adds a value at a path, read at ``ts_ns``; other parts of the models are ignored."""
@@ -69,6 +75,9 @@ class OpenConfigCounters:
             for key, found in self._found.items()
         ]
         problems, self._problems, self._found = self._problems, [], {}
+        self._call += 1
+        oldest = self._call - _REMEMBERED_CALLS
+        self._last = {key: last for key, last in self._last.items() if last.call >= oldest}
         notes = ["it gives no count of PFC frames: OpenConfig's models have none"]
         if not self._marks:
             notes.append("it gives no count of marked packets (ecn-marked-pkts)")
@@ -91,6 +100,8 @@ class OpenConfigCounters:
             return
         self._marks |= counter == "ecn_marked_packets"
         last = self._last.get(key)
+        if last is not None:
+            last.call = self._call
         if key in self._found and last is not None:
             last.at_ns = max(ts_ns, last.at_ns)
             last.sample_ns = max(ts_ns, last.sample_ns)
@@ -100,6 +111,6 @@ class OpenConfigCounters:
             # The rest of a reading that ``samples`` split: the window needs a later time for it.
             last.sample_ns += 1
         else:
-            last = self._last[key] = _Reading(ts_ns, ts_ns)
+            last = self._last[key] = _Reading(ts_ns, ts_ns, self._call)
         last.fields.add(counter)
         self._found.setdefault(key, {})[counter] = count

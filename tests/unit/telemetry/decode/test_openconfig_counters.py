@@ -95,3 +95,14 @@ def test_what_it_does_not_count_is_noted() -> None:
     ]
     found.add([("qos", {})], queue(state={"ecn-marked-pkts": 2}), 6)
     assert len(found.samples().notes) == 1
+
+
+def test_names_without_end_are_forgotten_and_those_in_use_are_not() -> None:
+    found = counters()
+    for call in range(200):
+        found.add([*PORT, ("out-octets", {})], call, 100 + call)
+        found.add([*PORT[:1], ("interface", {"name": f"vlan-{call}"}), *PORT[2:]], {"out-octets": 1}, 5)
+        assert len(found.samples().samples) == 2
+    assert len(found._last) < 20
+    found.add([*PORT, ("out-octets", {})], 199, 299)
+    assert found.samples().samples == ()  # a repetition
