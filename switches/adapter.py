@@ -11,6 +11,7 @@ import time
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import count
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from switches.base import QueueWatermark, Reading, StagedChange
+from switches.base import QueueWatermark, Reading, StagedChange, Wanted
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.units import Rounded
@@ -88,27 +89,40 @@ def _lines(watermark: Watermark | None) -> list[str]:
 
 def check_apply_allowed(change: StagedChange, now: Reading, where: str) -> None:
     """Before setting: raises ``ConcurrentEditError`` where ``now`` shows values set by somebody else."""
-    _check_explained(
-        change,
-        now,
-        where,
-        f"since it was staged, only this change may set it (it ran {change.ran or 'several'})",
-        "find out who set it; what runs now is the start of the next recommendation",
-    )
+    if not change.explains(now):
+        rule = f"since it was staged, only this change may set it (it ran {change.ran or 'several'})"
+        remedy = "find out who set it; what runs now is the start of the next recommendation"
+        raise ConcurrentEditError(where, _shown(now), rule, remedy)
 
 
 def check_undo_allowed(change: StagedChange, now: Reading, where: str) -> None:
-    """Before undoing: raises ``ConcurrentEditError`` where that would overwrite somebody else's values."""
-    rule = f"an undo takes back {change.after} only, and leaves what others have set"
-    _check_explained(
-        change, now, where, rule, f"set {change.ran or 'what it ran'} by hand, if that is wanted"
-    )
+    """Before undoing: raises ``ConcurrentEditError`` where that would overwrite somebody else's values, and
+    ``ReadBackError`` where no queue of the change is there to be put back.
+    """
+    if not change.explains_left(now):
+        rule = f"an undo takes back {change.after} only, and leaves what others have set"
+        remedy = f"set {change.ran or 'what it ran'} by hand, if that is wanted"
+        raise ConcurrentEditError(where, _shown(now), rule, remedy)
+    if not change.left_in(now):
+        rule = "an undo finds at least one of the queues that were set"
+        raise ReadBackError(where, "none of them", rule, "check the switch; the undo is tried again")
 
 
-def _check_explained(change: StagedChange, now: Reading, where: str, rule: str, remedy: str) -> None:
-    if not change.explains(now):
-        shown = str(now.watermark) if now.watermark is not None else "queues that differ"
-        raise ConcurrentEditError(where, shown, rule, remedy)
+def _shown(now: Reading) -> str:
+    return str(now.watermark) if now.watermark is not None else "queues that differ"
+
+
+@contextmanager
+def set_by_others() -> Iterator[None]:
+    """For an undo's look at its own queues: values that are no watermark were set by somebody else. Raises
+    ``ConcurrentEditError`` for a ``CapabilityError``.
+    """
+    try:
+        yield
+    except CapabilityError as error:
+        rule = "an undo takes back its own change only, and leaves what others have set"
+        remedy = "set the old values by hand, if that is wanted"
+        raise ConcurrentEditError(error.where, error.received, rule, remedy) from error
 
 
 def policies_of(
@@ -230,6 +244,7 @@ class DeviceAdapter:
 
     def verify(self, change: StagedChange) -> Reading:
         return self._read_back(
+            self.read,
             change.made_in,
             f"after applying, every queue must run {change.after}",
             "check for others who set this switch, and its own log",
@@ -238,24 +253,30 @@ class DeviceAdapter:
     def confirm(self, change: StagedChange) -> None:
         """Nothing to do: no timer runs."""
 
-    def _check_undone(self, change: StagedChange) -> None:
-        """Raises ``ReadBackError`` where a queue does not run its old watermark again after ``settle_s``."""
+    def _check_undone(self, change: StagedChange, seen: Callable[[StagedChange], Reading]) -> None:
+        """Raises ``ReadBackError`` where a queue does not run its old watermark again after ``settle_s``.
+
+        ``seen`` reads the queues of the change, and no other.
+        """
         self._read_back(
+            lambda: seen(change),
             change.undone_in,
             "after rolling back, every queue must run what it did before",
             "check the switch's own log, and set the old values by hand",
         )
 
-    def _read_back(self, shows: Callable[[Reading], bool], rule: str, remedy: str) -> Reading:
+    def _read_back(
+        self, look: Callable[[], Reading], shows: Callable[[Reading], bool], rule: str, remedy: str
+    ) -> Reading:
         for _ in self._waiting.until(self._settle_s):
-            found = self._read_while_it_settles()
+            found = self._while_it_settles(look)
             if shows(found):
                 return found
         received = str(found.watermark) if found.watermark else "queues that differ, or do not mark"
         raise ReadBackError(self._device.where, received, rule, remedy)
 
-    def _read_while_it_settles(self) -> Reading:
-        return self.read()
+    def _while_it_settles(self, look: Callable[[], Reading]) -> Reading:
+        return look()
 
     def _settled(self, look: Callable[[], FoundT], unsettled: Callable[[FoundT], str | None]) -> FoundT:
         """Polls ``look`` until hardware runs the configuration; raises ``ReadBackError`` after ``timeout_s``.
@@ -282,10 +303,10 @@ class ConfigAdapter(DeviceAdapter):
     def __init__(self, device: Device, clock_ns: Callable[[], int], waiting: Waiting | None) -> None:
         super().__init__(device, clock_ns, waiting or Waiting())
 
-    def _read_while_it_settles(self) -> Reading:
+    def _while_it_settles(self, look: Callable[[], Reading]) -> Reading:
         """A reading, with no queues while the switch shows an incomplete watermark."""
         try:
-            return self.read()
+            return look()
         except CapabilityError:
             return self._reading(())
 
@@ -303,6 +324,13 @@ class QueueAdapter(DeviceAdapter):
     @abstractmethod
     def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None: ...
 
+    @abstractmethod
+    def _look(self, wanted: Wanted) -> Reading:
+        """What these queues run."""
+
+    def _seen(self, change: StagedChange) -> Reading:
+        return self._look(change.its_queues())
+
     def apply(self, change: StagedChange) -> None:
         now = self.read()
         if change.made_in(now):
@@ -311,9 +339,10 @@ class QueueAdapter(DeviceAdapter):
         self._set(change.id, [QueueWatermark(one.port, one.queue, change.after) for one in change.before])
 
     def rollback(self, change: StagedChange) -> None:
-        now = self.read()
+        with set_by_others():
+            now = self._seen(change)
         if change.undone_in(now):
             return
         check_undo_allowed(change, now, self._device.where)
-        self._set(f"{change.id}/undo", change.before)
-        self._check_undone(change)
+        self._set(f"{change.id}/undo", change.left_in(now))
+        self._check_undone(change, self._seen)

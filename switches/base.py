@@ -8,15 +8,20 @@ crash, and a second time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from switches.errors import CapabilityError
 from switches.units import WatermarkUnits
 from twin.watermark import Watermark
 
 _TINY = 1e-9  # a probability may have been converted to text and back
+
+Wanted: TypeAlias = "Callable[[str, int], bool]"
+"""The queues, by port and number, that a look at a switch is about: those of the inventory; for an undo those
+of its change, whatever has become of the inventory and of other queues.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,23 +132,36 @@ class StagedChange:
         running = _by_queue(reading)
         return all(alike(running.get((queue.port, queue.queue)), self.after) for queue in self.before)
 
-    def undone_in(self, reading: Reading) -> bool:
-        """Whether each of its queues runs what it did before."""
+    def its_queues(self) -> Wanted:
+        """What its undo looks at."""
+        own = {(queue.port, queue.queue) for queue in self.before}
+        return lambda port, queue: (port, queue) in own
+
+    def left_in(self, reading: Reading) -> tuple[QueueWatermark, ...]:
+        """Its queues as they were, but for those that the switch no longer has."""
         running = _by_queue(reading)
-        return all(
-            (queue.port, queue.queue) in running and alike(running[queue.port, queue.queue], queue.watermark)
-            for queue in self.before
-        )
+        return tuple(queue for queue in self.before if (queue.port, queue.queue) in running)
+
+    def undone_in(self, reading: Reading) -> bool:
+        """Whether each of its queues that is left runs what it did before.
+
+        False where none is left: an answer without queues is not that of a switch which was put back.
+        """
+        running, left = _by_queue(reading), self.left_in(reading)
+        return bool(left) and all(alike(running[queue.port, queue.queue], queue.watermark) for queue in left)
 
     def explains(self, reading: Reading) -> bool:
-        """Whether each of its queues runs values from before and after only: nobody else has set them.
+        """Whether each of its queues is there, and runs values from before and after only: nobody else has
+        set them.
 
         A change made in part leaves such a mix. A queue that did not mark before may have any of ``after``.
         """
+        return self.left_in(reading) == self.before and self.explains_left(reading)
+
+    def explains_left(self, reading: Reading) -> bool:
+        """The same of those of its queues that are left: one that is gone holds nobody's value."""
         running = _by_queue(reading)
-        for queue in self.before:
-            if (queue.port, queue.queue) not in running:
-                return False
+        for queue in self.left_in(reading):
             now = running[queue.port, queue.queue]
             if now is None or alike(now, queue.watermark):
                 if now is None and queue.watermark is not None:
@@ -189,9 +207,11 @@ class SwitchAdapter(Protocol):
     def rollback(self, change: StagedChange) -> None:
         """Restores each queue to what it ran before the change, and reads that back.
 
-        Does nothing where that runs already. Raises ``ConcurrentEditError``, and sets nothing, where somebody
-        else has set these queues since, ``BusyError`` as ``apply``, and ``ReadBackError`` where the old
-        values do not take. Only the first ends the undo: the others are tried again.
+        Looks at no other queue, and passes over one that the switch no longer has. Does nothing where the
+        old values run already. Raises ``ConcurrentEditError``, and sets nothing, where somebody else has set
+        these queues since, also to what is no watermark; ``BusyError`` as ``apply``; ``ReadBackError`` where
+        the old values do not take, or no queue is left. Only the first ends the undo: the others are tried
+        again.
         """
 
     def close(self) -> None:

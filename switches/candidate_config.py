@@ -7,6 +7,7 @@ where the switch binds a confirmed commit to the session that made it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,9 +18,10 @@ from switches.adapter import (
     check_undo_allowed,
     name_of,
     recorded,
+    set_by_others,
     staged,
 )
-from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, Wanted
 from switches.device import Device
 from switches.errors import CapabilityError
 from switches.transport.netconf import NetconfSession
@@ -45,14 +47,26 @@ class Model(Protocol[ConfigT]):
     def record_kind(self) -> type[Any]:
         """The msgspec type of a record."""
 
-    def look(self, session: NetconfSession) -> Found[ConfigT]:
-        """Reads the switch. Raises ``SwitchError`` for values that are no watermark."""
+    @property
+    def lags(self) -> bool:
+        """Whether hardware is read, which may not show a watermark yet that is configured."""
+
+    def look(self, session: NetconfSession) -> ConfigT:
+        """Reads the switch."""
+
+    def running(self, config: ConfigT, wanted: Wanted | None = None) -> tuple[QueueWatermark, ...]:
+        """What the ``wanted`` queues run; by default those of the inventory. Raises ``CapabilityError`` for
+        values that are no watermark, ``InventoryError`` where there are no such queues.
+        """
 
     def unsettled(self, config: ConfigT) -> str | None:
         """A queue that does not run its configuration, as a text; None if all do, or hardware is not seen."""
 
     def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
         """The record of the change from ``now``."""
+
+    def left(self, record: Record, config: ConfigT) -> Record:
+        """What of it is left to take back: what is gone from the switch is not configured anew."""
 
     def made(self, record: Record, config: ConfigT) -> bool:
         """Whether the switch is configured as planned."""
@@ -62,6 +76,9 @@ class Model(Protocol[ConfigT]):
 
     def foreign_change(self, record: Record, config: ConfigT) -> str | None:
         """A sentence on configuration that is neither as planned nor as before; None if there is none."""
+
+    def foreign_since(self, record: Record, config: ConfigT, wanted: Wanted) -> str | None:
+        """The same for an undo: on that of the ``wanted`` queues alone."""
 
     def forward(self, record: Record, config: ConfigT) -> str:
         """The edit that makes the change, as XML."""
@@ -114,15 +131,13 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
 
     def read(self) -> Reading:
         with self._new_session() as session:
-            return self._reading(self._model.look(session).queues)
+            return self._reading(self._look(session).queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         rounded = to_device(watermark, self._capabilities.units)
         with self._new_session() as session:
             self._commits.check(session, change_id)
-            now = self._settled(
-                lambda: self._model.look(session), lambda now: self._model.unsettled(now.config)
-            )
+            now = self._settled(lambda: self._look(session), lambda now: self._model.unsettled(now.config))
         changes = any(queue.watermark != rounded.watermark for queue in now.queues)
         undo = self._model.plan(now, rounded) if changes else {}
         return staged(change_id, self._reading(now.queues), watermark, rounded, undo)
@@ -133,13 +148,13 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         stays = False
         try:
             session.open()
-            if self._is_made(change, self._model.look(session)):
+            if self._is_made(change, self._look(session)):
                 return
             self._commits.check(session, change.id)
             with session.locked():
-                now = self._model.look(session)
+                now = self._look(session)
                 check_apply_allowed(change, self._reading(now.queues), self._device.where)
-                self._check_foreign(change, now.config)
+                self._check_configured(self._model.foreign_change(change.undo, now.config), "queues")
                 session.edit(self._model.forward(change.undo, now.config))
                 stays = self._commits.commit(session, change.id)
         finally:
@@ -163,18 +178,16 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         with self._new_session() as session:
             if change.undo:
                 self._commits.cancel(session, change.id)
-            now = self._model.look(session)
-            if self._is_undone(change, now):
+            if self._is_undone(change, self._model.look(session)):
                 return
-            self._check_undo_allowed(change, now)
             self._commits.check(session, change.id)
             with session.locked():
-                now = self._model.look(session)
-                self._check_undo_allowed(change, now)
-                self._check_foreign(change, now.config)
-                session.edit(self._model.backward(change.undo, now.config))
+                config = self._model.look(session)
+                if self._is_undone(change, config):
+                    return
+                session.edit(self._model.backward(self._left(change, config), config))
                 self._commits.keep(session, change.id)
-        self._check_undone(change)
+        self._check_undone(change, self._seen)
 
     def close(self) -> None:
         self._let_go()
@@ -184,14 +197,38 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         runs = change.made_in(self._reading(now.queues))
         return runs or (bool(change.undo) and self._model.made(change.undo, now.config))
 
-    def _is_undone(self, change: StagedChange, now: Found[ConfigT]) -> bool:
-        configured = not change.undo or self._model.undone(change.undo, now.config)
-        return configured and change.undone_in(self._reading(now.queues))
+    def _is_undone(self, change: StagedChange, config: ConfigT) -> bool:
+        """Raises ``ConcurrentEditError`` where somebody else has set the queues since.
 
-    def _check_undo_allowed(self, change: StagedChange, now: Found[ConfigT]) -> None:
-        """A change that is configured as planned may be taken back, whatever hardware shows."""
-        if not (change.undo and self._model.made(change.undo, now.config)):
-            check_undo_allowed(change, self._reading(now.queues), self._device.where)
+        A change that is configured as planned may be taken back, whatever hardware shows.
+        """
+        left = self._left(change, config)
+        configured = not left or self._model.undone(left, config)
+        if configured and change.undone_in(self._running(change, config)):
+            return True
+        # First what is configured, which tells of others also where a queue runs no watermark.
+        if left:
+            foreign = self._model.foreign_since(left, config, change.its_queues())
+            self._check_configured(foreign, "queues")
+        if not (left and self._model.made(left, config)):
+            check_undo_allowed(change, self._running(change, config), self._device.where)
+        return False
+
+    def _left(self, change: StagedChange, config: ConfigT) -> Record:
+        return self._model.left(change.undo, config) if change.undo else {}
+
+    def _running(self, change: StagedChange, config: ConfigT) -> Reading:
+        # Hardware may not show yet what a change has configured: only without one is it others' doing.
+        with nullcontext() if change.undo and self._model.lags else set_by_others():
+            return self._reading(self._model.running(config, change.its_queues()))
+
+    def _seen(self, change: StagedChange) -> Reading:
+        with self._new_session() as session:
+            return self._reading(self._model.running(self._model.look(session), change.its_queues()))
+
+    def _look(self, session: NetconfSession) -> Found[ConfigT]:
+        config = self._model.look(session)
+        return Found(config, self._model.running(config))
 
     def _let_go(self) -> None:
         if self._held is not None:
@@ -201,9 +238,6 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
     def _check_record(self, change: StagedChange) -> None:
         if change.undo:
             recorded(change, self._model.record_kind, self._device.where)
-
-    def _check_foreign(self, change: StagedChange, config: ConfigT) -> None:
-        self._check_configured(self._model.foreign_change(change.undo, config), "queues")
 
 
 class PersistentCommits:

@@ -132,6 +132,10 @@ class Device:
         """Whether the device's watermark applies to that port."""
         return not self.ports or any(fnmatchcase(port, pattern) for pattern in self.ports)
 
+    def sets(self, port: str, queue: int) -> bool:
+        """Whether the inventory asks for that queue."""
+        return queue in self.queues and self.wants(port)
+
     def credential(self, name: str) -> str | None:
         """The text of ``username``, ``password`` or ``token``, or None. Raises ``CredentialsError``."""
         secret: Secret | None = getattr(self, name)

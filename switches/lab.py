@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from switches.adapter import QueueAdapter, staged
-from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, Wanted
 from switches.device import Device
 from switches.errors import InventoryError, unreadable
 from switches.transport.http import HttpSession
@@ -53,13 +53,16 @@ class LabAdapter(QueueAdapter):
         return Capabilities(kind="lab", writes=True, read_back="the simulated fabric", one_for_all="")
 
     def read(self) -> Reading:
+        return self._look(lambda port, queue: self._device.wants(port))
+
+    def _look(self, wanted: Wanted) -> Reading:
         answer = self._session.call("GET", self._path)
         try:
             found = answer.json(_Switch)
             queues = [
                 QueueWatermark(one.port, one.queue, Watermark(one.kmin_bytes, one.kmax_bytes, one.pmax))
                 for one in found.queues
-                if self._device.wants(one.port)
+                if wanted(one.port, one.queue)
             ]
         except (ValueError, WatermarkError) as error:  # msgspec's own are ValueErrors
             raise unreadable(

@@ -8,14 +8,22 @@ command tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from switches.adapter import DeviceAdapter, Waiting, check_apply_allowed, check_undo_allowed, recorded, staged
+from switches.adapter import (
+    DeviceAdapter,
+    Waiting,
+    check_apply_allowed,
+    check_undo_allowed,
+    recorded,
+    set_by_others,
+    staged,
+)
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.device import Device, options_of
 from switches.errors import (
@@ -225,14 +233,24 @@ class NvueAdapter(DeviceAdapter):
         )
 
     def read(self) -> Reading:
+        found = self._look(self._device.queues)
+        if not found.queues:
+            rule = "a congestion-control profile is there before its watermark is set"
+            remedy = "correct the name, or create it and bind the ports to it"
+            raise CapabilityError(f"{self._device.where} options.profile", self._profile, rule, remedy)
+        return found
+
+    def _seen(self, change: StagedChange) -> Reading:
+        return self._look(queue.queue for queue in change.before if queue.port == self._profile)
+
+    def _look(self, queues: Iterable[int]) -> Reading:
+        """What these traffic classes of the profile run; nothing where there is no such profile."""
         found = self._classes("operational") or self._classes("applied")
         if found is None:
             if self._profile != _EVERY_PORT:
-                rule = "a congestion-control profile is there before its watermark is set"
-                remedy = "correct the name, or create it and bind the ports to it"
-                raise CapabilityError(f"{self._device.where} options.profile", self._profile, rule, remedy)
+                return self._reading(())
             found = {}
-        return self._reading(self._running(queue, found.get(str(queue))) for queue in self._device.queues)
+        return self._reading(self._running(queue, found.get(str(queue))) for queue in queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()
@@ -266,22 +284,28 @@ class NvueAdapter(DeviceAdapter):
 
     def rollback(self, change: StagedChange) -> None:
         self._session.wait_until_quiet()
-        now = self.read()
         ours = change.changes and self._configured(change)
-        if ours or not change.undone_in(now):
-            if not ours:
-                check_undo_allowed(change, now, self._device.where)
+        if ours or not self._is_undone(change):
             classes = {
                 name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
                 for name, values in self._before(change).items()
             }
             self._session.apply(self._path, classes)
-            self._check_undone(change)
+            self._check_undone(change, self._seen)
         if self._save:  # also where an earlier try was cut off before it did
             self._session.save()
 
     def close(self) -> None:
         self._session.close()
+
+    def _is_undone(self, change: StagedChange) -> bool:
+        """Raises ``ConcurrentEditError`` where somebody else has set the traffic classes."""
+        with set_by_others():
+            now = self._seen(change)
+        if change.undone_in(now):
+            return True
+        check_undo_allowed(change, now, self._device.where)
+        return False
 
     def _configured(self, change: StagedChange) -> bool:
         """Whether this change is still configured, whatever hardware shows."""

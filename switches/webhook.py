@@ -11,7 +11,7 @@ import httpx
 import msgspec
 
 from switches.adapter import QueueAdapter, Waiting, staged
-from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, Wanted
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, RefusedError, unreadable
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
@@ -69,15 +69,18 @@ class WebhookAdapter(QueueAdapter):
         )
 
     def read(self) -> Reading:
+        return self._look(self._device.sets)
+
+    def _look(self, wanted: Wanted) -> Reading:
         answer = self._session.call("GET", self._path)
         try:
             found = answer.json(_Switch).queues
         except ValueError as error:  # msgspec's own are ValueErrors
             raise self._unreadable(str(error)) from error
-        wanted = [one for one in found if one.queue in self._device.queues and self._device.wants(one.port)]
-        if len({(one.port, one.queue) for one in wanted}) < len(wanted):
+        found = [one for one in found if wanted(one.port, one.queue)]
+        if len({(one.port, one.queue) for one in found}) < len(found):
             raise self._unreadable("a queue is there twice")
-        return self._reading([self._running(one) for one in wanted])
+        return self._reading([self._running(one) for one in found])
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()

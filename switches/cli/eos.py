@@ -7,7 +7,7 @@ confirmed. docs/switches/eos.md says which forms are verified, and against what.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -190,10 +190,10 @@ class EosAdapter(WredLineAdapter):
             self._session.run([f"configure session {sessions.waiting} commit"])
         else:
             self._discard(change)
-        lines = self._undoing(change, self._found_since())
+        lines = self._undoing(change)
         if lines:
             self._commit(change, lines, "commit")
-            self._check_undone(change)
+            self._check_undone(change, self._seen)
         if self._options.save:
             self._session.run(["copy running-config startup-config"])
 
@@ -201,70 +201,77 @@ class EosAdapter(WredLineAdapter):
         self._session.close()
 
     def _explained(self, change: StagedChange) -> bool:
-        """Whether the queues run values of the change and of before it alone."""
+        """Whether the queues of the change run values of it and of before it alone."""
         try:
-            return change.explains(self.read())
+            return change.explains(self._seen(change))
         except CapabilityError:
             return False
 
-    def _found(self) -> Found:
+    def _configured(self) -> tuple[Section, Policies]:
         running = sections(self._session.text(_SHOWN))
         profiles = dict(below(running, "qos profile "))
-        interfaces = dict(below(running, "interface "))
-        own = [
-            found
-            for port, inner in interfaces.items()
-            if (self._options.profile is None or self._device.role is not None) and self._device.wants(port)
-            for found in self._queues(f"interface {port}", port, inner)
-            if found.line is not None
-        ]
-        applied = [
-            (port, name)
-            for port, inner in interfaces.items()
+        bound = {
+            port: name
+            for port, inner in below(running, "interface ")
             for name, _ in below(inner, "service-profile ")
             if name in profiles
-        ]
-        policies = Policies(
-            heading="qos profile ", binding="service-profile ", named=profiles, bound=dict(applied)
+        }
+        return running, Policies(
+            heading="qos profile ", binding="service-profile ", named=profiles, bound=bound
         )
-        if self._device.role is not None:
-            return self._of_role(policies, own)
-        return Found(self._spots(profiles, applied, own), policies)
 
-    def _of_role(self, policies: Policies, own: Sequence[Spot]) -> Found:
+    def _by_port(
+        self, running: Section, policies: Policies, ports: Iterable[str], queues: Collection[int]
+    ) -> list[Spot]:
         """Queues with a line on their interface are set there; those of other ports in their profiles."""
-        found = self._by_port(policies)
-        on_port = {(one.place, one.queue): one for one in own}
-        both = [one for one in found.spots if one.line is not None and (one.place, one.queue) in on_port]
+        ports = list(ports)
+        spots = super()._by_port(running, policies, ports, queues)
+        on_port = {(one.place, one.queue): one for one in self._on_interfaces(running, ports, queues)}
+        both = [one for one in spots if one.line is not None and (one.place, one.queue) in on_port]
         if both:
             where = f"{self._device.where} {both[0].place} queue {both[0].queue}"
             received = f"a line on the interface and one in qos profile {both[0].policy}"
             remedy = "take one of them out by hand once"
             raise CapabilityError(where, received, "a port of a role has its watermark in one place", remedy)
-        return Found([on_port.get((one.place, one.queue), one) for one in found.spots], policies)
+        return [on_port.get((one.place, one.queue), one) for one in spots]
 
-    def _spots(
-        self, profiles: Mapping[str, Section], applied: Sequence[tuple[str, str]], own: list[Spot]
-    ) -> list[Spot]:
-        if own and not any(self._device.wants(port) for port, _ in applied):
+    def _on_interfaces(
+        self, running: Section, ports: Iterable[str], queues: Collection[int]
+    ) -> Iterator[Spot]:
+        """The queues that have a line on their interface."""
+        for port in ports:
+            heading = f"interface {port}"
+            yield from (
+                one
+                for one in self._queues(heading, port, running.get(heading, {}), queues)
+                if one.line is not None
+            )
+
+    def _shared(self, running: Section, policies: Policies) -> list[Spot]:
+        queues, wants = self._device.queues, self._device.wants
+        own: list[Spot] = []
+        if self._options.profile is None:
+            ports = [port for port, _ in below(running, "interface ") if wants(port)]
+            own = list(self._on_interfaces(running, ports, queues))
+        if own and not any(map(wants, policies.bound)):
             return own
-        named = policies_of(self._device, applied, self._options.profile, "qos profile")
+        named = policies_of(self._device, policies.bound.items(), self._options.profile, "qos profile")
         shared = [
             found
             for name in named
-            for found in self._queues(f"qos profile {name}", name, profiles.get(name, {}))
+            for found in self._queues(f"qos profile {name}", name, policies.named.get(name, {}), queues)
         ]
         if not shared and not own:
             raise CapabilityError(
                 f"{self._device.where} qos profile {', '.join(named)}",
-                f"no uc-tx-queue {', '.join(map(str, self._device.queues))}",
+                f"no uc-tx-queue {', '.join(map(str, queues))}",
                 "the queue is in the profile before its watermark is set",
                 "set it up by hand once, or correct queues or options.profile of the inventory",
             )
         return [*shared, *own]
 
-    def _queues(self, heading: str, place: str, section: Section) -> Iterable[Spot]:
-        for queue in self._device.queues:
+    def _queues(self, heading: str, place: str, section: Section, queues: Collection[int]) -> Iterable[Spot]:
+        for queue in queues:
             for word in ("uc-tx-queue", "tx-queue"):
                 path = (heading, f"{word} {queue}")
                 if path[1] in section:

@@ -7,7 +7,7 @@ docs/switches/nxos.md says which forms are verified, and against what.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -156,14 +156,14 @@ class NxosAdapter(WredLineAdapter):
 
     def rollback(self, change: StagedChange) -> None:
         try:
-            lines = self._undoing(change, self._found_since())
+            lines = self._undoing(change)
         except ConcurrentEditError:
             self._remove_checkpoint(change)
             raise
         if lines:
             # The checkpoint is not used: it would also revert what others have configured since.
             self._write(lines)
-            self._check_undone(change)
+            self._check_undone(change, self._seen)
         self._end(change)
 
     def close(self) -> None:
@@ -184,34 +184,31 @@ class NxosAdapter(WredLineAdapter):
             self._session.show(f"no checkpoint {name}")
 
     def _found(self) -> Found:
+        for port in self._role_ports:
+            if _PORT.fullmatch(port) is None:  # the system's policy is that of any name
+                rule = "a port of a role is an interface, such as Ethernet1/1 or port-channel7"
+                raise CapabilityError(self._device.where, repr(port), rule, "name it so in the topology")
+        return super()._found()
+
+    def _configured(self) -> tuple[Section, Policies]:
         running = sections(self._session.show("show running-config ipqos"))
-        named = dict(below(running, _HEADING))
-        places = [(_EVERY_PORT, inner) for _, inner in below(running, _EVERY_PORT)]
-        applied = [
-            (port, name.split()[0])
-            for port, section in [*places, *below(running, "interface ")]
-            for name, _ in below(section, _BINDING)
-        ]
-        bound = dict(applied)
-        policies = Policies(
+        bound = dict(_applied(running))
+        return running, Policies(
             heading=_HEADING,
             binding=_BINDING,
-            named=named,
+            named=dict(below(running, _HEADING)),
             usual=bound.pop(_EVERY_PORT, self._options.policy),
             bound=bound,
             detached=True,  # an interface has one queuing policy
         )
-        if self._device.role is not None:
-            for port in self._device.ports:
-                if _PORT.fullmatch(port) is None:  # the system's policy is that of any name
-                    rule = "a port of a role is an interface, such as Ethernet1/1 or port-channel7"
-                    raise CapabilityError(self._device.where, repr(port), rule, "name it so in the topology")
-            return self._by_port(policies)
-        return Found(self._spots(named, applied), policies)
 
-    def _spots(self, named: Mapping[str, Section], applied: Iterable[tuple[str, str]]) -> list[Spot]:
-        names = policies_of(self._device, applied, self._options.policy, "queuing policy")
-        found = [one for name in names for one in self._queues(_HEADING + name, name, named.get(name, {}))]
+    def _shared(self, running: Section, policies: Policies) -> list[Spot]:
+        names = policies_of(self._device, _applied(running), self._options.policy, "queuing policy")
+        found = [
+            one
+            for name in names
+            for one in self._queues(_HEADING + name, name, policies.named.get(name, {}), self._device.queues)
+        ]
         if not found:
             raise CapabilityError(
                 f"{self._device.where} queuing policy {', '.join(names)}",
@@ -221,10 +218,10 @@ class NxosAdapter(WredLineAdapter):
             )
         return found
 
-    def _queues(self, heading: str, place: str, section: Section) -> Iterable[Spot]:
+    def _queues(self, heading: str, place: str, section: Section, queues: Collection[int]) -> Iterable[Spot]:
         for label, lines in below(section, "class type queuing "):
             queue = self._queue(label)
-            if queue in self._device.queues:
+            if queue is not None and queue in queues:
                 yield self._spot((heading, f"class type queuing {label}"), place, queue, lines)
 
     def _queue(self, label: str) -> int | None:
@@ -233,3 +230,11 @@ class NxosAdapter(WredLineAdapter):
             return self._options.classes[label]
         match = _SYSTEM_CLASS.fullmatch(label)
         return None if match is None else int(match["queue"].replace("-default", "0"))
+
+
+def _applied(running: Section) -> Iterator[tuple[str, str]]:
+    """The policy of the system, and those that interfaces name themselves."""
+    places = [(_EVERY_PORT, inner) for _, inner in below(running, _EVERY_PORT)]
+    for port, section in [*places, *below(running, "interface ")]:
+        for name, _ in below(section, _BINDING):
+            yield port, name.split()[0]

@@ -6,7 +6,7 @@ to it. The policy they had is never edited: binding them to it again takes the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -63,6 +63,12 @@ class Policies:
             yield place, f"no {self.binding}{now}"
         if policy is not None:
             yield place, self.binding + policy
+
+    def outlasts(self, policy: str | None, role: str | None, leaving: Container[str]) -> bool:
+        """Whether it is the role's own, and ports beside those ``leaving`` it name it."""
+        if policy is None or role is None or not policy.startswith(own_prefix(role)):
+            return False
+        return any(port not in leaving for port in self.users(policy))
 
     def removed(self, policy: str) -> Line:
         return (), f"no {self.heading}{policy}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,13 +15,14 @@ from switches.adapter import (
     check_apply_allowed,
     check_undo_allowed,
     recorded,
+    set_by_others,
     shortened,
     staged,
 )
 from switches.base import QueueWatermark, Reading, StagedChange
 from switches.cli.policies import Line, Policies, Section
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
+from switches.errors import CapabilityError, InventoryError
 from switches.transport.http import needs_password
 from switches.units import DeviceWatermark, WatermarkUnits, from_device, named_unit_bytes, to_device
 from twin.watermark import Watermark
@@ -83,10 +84,6 @@ class Spot:
         return QueueWatermark(self.place, self.queue, self.watermark)
 
 
-class _UnknownLineError(CapabilityError):
-    """A queue's line is there, and gives no watermark that can be read."""
-
-
 class _Line(msgspec.Struct, frozen=True):
     """A spot as recorded, from which another process can restore it."""
 
@@ -128,12 +125,45 @@ class WredLineAdapter(DeviceAdapter):
         self._units = WatermarkUnits(name=name, unit_bytes=size, lowest=1, highest=grammar.highest)
 
     @abstractmethod
-    def _found(self) -> Found:
-        """Where the watermarks of the wanted ports are configured."""
+    def _configured(self) -> tuple[Section, Policies]:
+        """The running configuration as far as it is shown, and the policies in it."""
 
     @abstractmethod
-    def _queues(self, heading: str, place: str, section: Section) -> Iterable[Spot]:
-        """The places of the wanted queues' lines in the section of that heading."""
+    def _shared(self, running: Section, policies: Policies) -> list[Spot]:
+        """The places of the inventory's queues where no role is set: each by the name of what holds it."""
+
+    @abstractmethod
+    def _queues(self, heading: str, place: str, section: Section, queues: Collection[int]) -> Iterable[Spot]:
+        """The places of these queues' lines in the section of that heading."""
+
+    def _found(self) -> Found:
+        """Where the watermarks of the inventory's queues are configured."""
+        running, policies = self._configured()
+        if self._device.role is None:
+            return Found(self._shared(running, policies), policies)
+        return Found(self._by_port(running, policies, self._role_ports, self._device.queues), policies)
+
+    def _found_since(self, change: StagedChange) -> Found:
+        """Where the change's queues are configured now, and no others: as its record has them, whatever else
+        the ports have been given since. A policy or port that is gone is left out; in one that is there a
+        queue without a section has no line.
+
+        Raises ``CapabilityError`` for a line that cannot be read.
+        """
+        record = recorded(change, _Record, self._device.where)
+        running, policies = self._configured()
+        if record.bound:
+            ports = [port for port in record.bound if _is_there(port, running, policies)]
+            queues = sorted({line.queue for line in record.lines})
+            return Found(self._by_port(running, policies, ports, queues), policies)
+        return Found(
+            [
+                self._spot(tuple(line.path), line.place, line.queue, _lines_at(running, line.path))
+                for line in record.lines
+                if line.path[0] in running
+            ],
+            policies,
+        )
 
     @abstractmethod
     def _make(self, change: StagedChange, found: Found) -> None:
@@ -180,16 +210,21 @@ class WredLineAdapter(DeviceAdapter):
     def _now(self, found: Found) -> Reading:
         return self._reading(one.running for one in found.spots)
 
-    def _by_port(self, policies: Policies) -> Found:
-        """The queues of the role's ports, each by the name of its port."""
+    def _seen(self, change: StagedChange) -> Reading:
+        return self._now(self._found_since(change))
+
+    def _by_port(
+        self, running: Section, policies: Policies, ports: Iterable[str], queues: Collection[int]
+    ) -> list[Spot]:
+        """The queues of a role's ports, each by the name of its port."""
         spots: list[Spot] = []
-        for port in self._role_ports:
+        for port in ports:
             policy = policies.of(port) or ""
-            placed = self._queues(policies.heading + policy, port, policies.named.get(policy, {}))
+            placed = self._queues(policies.heading + policy, port, policies.named.get(policy, {}), queues)
             spots += [replace(one, policy=policy) for one in placed] or [
-                Spot((), port, queue, None, None) for queue in self._device.queues
+                Spot((), port, queue, None, None) for queue in queues
             ]
-        return Found(spots, policies)
+        return spots
 
     def _leaving(self, found: Found) -> Iterable[tuple[str, str, list[str]]]:
         """Each policy that ports of the role leave, the one they get, and these ports."""
@@ -221,10 +256,8 @@ class WredLineAdapter(DeviceAdapter):
             return Spot(path, place, queue, None, None)
         try:
             return self._read_in(path, place, queue, found)
-        except CapabilityError as error:
-            raise _UnknownLineError(error.where, error.received, error.rule, error.remedy) from error
         except InventoryError as error:  # segments without their size
-            raise _UnknownLineError(error.where, repr(found[0]), error.rule, error.remedy) from error
+            raise CapabilityError(error.where, repr(found[0]), error.rule, error.remedy) from error
 
     def _read_in(self, path: tuple[str, ...], place: str, queue: int, found: list[str]) -> Spot:
         where = f"{self._device.where} {place} queue {queue}"
@@ -284,38 +317,52 @@ class WredLineAdapter(DeviceAdapter):
             for one in found.spots
         ]
 
-    def _found_since(self) -> Found:
-        """As ``_found``, after a change was staged: a line that cannot be read was set by somebody else.
-
-        Raises ``ConcurrentEditError`` for one.
-        """
-        try:
-            return self._found()
-        except _UnknownLineError as error:
-            rule = "an undo takes back its own change only, and leaves what others have set"
-            remedy = "set the old line by hand, if that is wanted"
-            raise ConcurrentEditError(error.where, error.received, rule, remedy) from error
-
-    def _undoing(self, change: StagedChange, found: Found) -> list[Line]:
+    def _undoing(self, change: StagedChange) -> list[Line]:
         """The lines that restore what each queue ran; raises ``ConcurrentEditError`` if others set it since.
 
         A queue that lacks its old line gets it, or ``no`` and the new one. Ports of a role are bound to their
-        old policies, and policies of the role without a port go.
+        old policies. Policies of the role without a port go; one that others have given to their ports stays,
+        with the old lines.
         """
+        with set_by_others():
+            found = self._found_since(change)
         where, policies = self._device.where, found.policies
         record = recorded(change, _Record, where)
         bound, lines = dict[str, str | None](), list[Line]()
         if not change.undone_in(self._now(found)):
             check_undo_allowed(change, self._attached(change, found), where)
-            bound = record.bound
             now = {(one.place, one.queue): one for one in found.spots}
+            ports = {one.place for one in found.spots}
+            # Last those without a policy: of a port that is gone the switch may refuse it, and what follows.
+            bound = {
+                port: record.bound[port]
+                for port in sorted(record.bound, key=lambda port: port not in policies.bound)
+                if port in ports
+            }
             for was in record.lines:
                 spot = now.get((was.place, was.queue))
-                today = spot.line if spot is not None else None
-                stays = was.place not in bound or policies.bound.get(was.place) == bound[was.place]
-                if stays and was.line != today:
-                    lines.append((tuple(was.path), f"no {today}" if was.line is None else was.line))
+                if spot is None or was.line == spot.line:
+                    continue
+                place = tuple(was.path)
+                if was.place in bound and policies.bound.get(was.place) != bound[was.place]:
+                    if not policies.outlasts(spot.policy, self._device.role, bound):
+                        continue
+                    place = (policies.heading + str(spot.policy), *place[1:])
+                lines.append((place, f"no {spot.line}" if was.line is None else was.line))
             lines += [line for port, policy in bound.items() for line in policies.rebound(port, policy)]
         if self._device.role is not None:
             lines += policies.spare(self._device.role, bound)
         return list(dict.fromkeys(lines))
+
+
+def _lines_at(running: Section, path: Iterable[str]) -> Section:
+    for line in path:
+        running = running.get(line, {})
+    return running
+
+
+def _is_there(port: str, running: Section, policies: Policies) -> bool:
+    """Whether a port of a role is on the switch. Where its policy is taken off on the way to another, a port
+    that names none may be one of ours.
+    """
+    return policies.detached or f"interface {port}" in running

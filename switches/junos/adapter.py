@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from switches.adapter import PREFIX, own_name, own_prefix
-from switches.base import Capabilities, QueueWatermark
+from switches.base import Capabilities, QueueWatermark, Wanted
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
 from switches.errors import BusyError, CapabilityError, InventoryError, unreadable
@@ -126,19 +126,22 @@ class DropProfiles:
     """A watermark as a drop profile of two points. ``units`` are percent of the queue's buffer."""
 
     record_kind = _Record
+    lags = False
 
     def __init__(self, device: Device, units: WatermarkUnits) -> None:
         self._device = device
         self._units = units
 
-    def look(self, session: NetconfSession) -> Found[ClassOfService]:
+    def look(self, session: NetconfSession) -> ClassOfService:
         data = session.get_config(_FILTER)
         try:
-            cos = parse(data)
+            return parse(data)
         except ValueError as error:
             rule = "class of service is as Junos writes it"
             raise unreadable(self._device.where, error, rule, what="a configuration") from error
-        return Found(cos, tuple(self._queues(cos)))
+
+    def running(self, config: ClassOfService, wanted: Wanted | None = None) -> tuple[QueueWatermark, ...]:
+        return tuple(self._queues(config, self._wanted(config, wanted)))
 
     def unsettled(self, config: ClassOfService) -> str | None:
         """Only the configuration is read; hardware is not visible."""
@@ -178,6 +181,21 @@ class DropProfiles:
             and all(config.mapped.get(move.port) == move.becomes for move in planned.apart.moves)
         )
 
+    def left(self, record: Mapping[str, Any], config: ClassOfService) -> Mapping[str, Any]:
+        planned = msgspec.convert(record, _Record)
+        apart, there = planned.apart, {port for port, _ in config.bound} | config.mapped.keys()
+        left = msgspec.structs.replace(
+            planned,
+            schedulers={
+                name: before
+                for name, before in planned.schedulers.items()
+                if name in config.schedulers or name in apart.schedulers
+            },
+            apart=msgspec.structs.replace(apart, moves=[one for one in apart.moves if one.port in there]),
+        )
+        values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(left))
+        return values
+
     def undone(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
         planned = msgspec.convert(record, _Record)
         return all(
@@ -188,20 +206,21 @@ class DropProfiles:
 
     def foreign_change(self, record: Mapping[str, Any], config: ClassOfService) -> str | None:
         planned = msgspec.convert(record, _Record)
-        for move in planned.apart.moves:
-            if config.mapped.get(move.port) not in (move.was, move.becomes):
-                return f"{move.port} with scheduler map {config.mapped.get(move.port)}"
-        config, _ = self._apart(config)
-        for name, before in planned.schedulers.items():
-            now = _entries_of(config, name)
-            if now not in ((before.entries, before.ecn), (planned.entries(name), True)):
-                return f"scheduler {name} with another drop-profile map"
-        own = config.profiles.get(planned.profile)
-        if own is not None and own != Profile(tuple(planned.points)):
-            return f"drop profile {planned.profile} with other points"
-        if set(self._schedulers(config)) != set(planned.schedulers):
+        moved = _moved_elsewhere(planned, config)
+        if moved is None:
+            config, _ = self._apart(config)
+            moved = _set_otherwise(planned, config)
+        if moved is None and set(self._schedulers(config)) != set(planned.schedulers):
             return "other schedulers for the queues"
-        return None
+        return moved
+
+    def foreign_since(self, record: Mapping[str, Any], config: ClassOfService, wanted: Wanted) -> str | None:
+        planned = msgspec.convert(record, _Record)
+        known = {*planned.schedulers, *planned.apart.schedulers.values()}
+        for port, queue in self._wanted(config, wanted):
+            if config.bound[port, queue] not in known:
+                return f"{port} queue {queue} with scheduler {config.bound[port, queue]}"
+        return _moved_elsewhere(planned, config) or _set_otherwise(planned, config)
 
     def forward(self, record: Mapping[str, Any], config: ClassOfService) -> str:
         planned = msgspec.convert(record, _Record)
@@ -246,8 +265,10 @@ class DropProfiles:
 
         def unused(kind: str, names: Iterable[str]) -> list[str]:
             there = config.entries[kind]
-            return [deleted_xml(name) for name in names if name in there and config.ports(name) <= moved]
+            return [name for name in names if name in there and config.ports(name) <= moved]
 
+        # A copy that others have given to their ports stays, and runs what it was copied from.
+        gone = unused(SCHEDULERS, apart.schedulers)
         return edit_xml(
             drop_profiles=profiles,
             schedulers=[
@@ -258,11 +279,11 @@ class DropProfiles:
                         "" if before.ecn else '<explicit-congestion-notification operation="delete"/>',
                     )
                     for name, before in planned.schedulers.items()
-                    if name not in planned.apart.schedulers
+                    if name in config.schedulers and name not in gone
                 ),
-                *unused(SCHEDULERS, apart.schedulers),
+                *map(deleted_xml, gone),
             ],
-            scheduler_maps=unused(MAPS, apart.maps),
+            scheduler_maps=map(deleted_xml, unused(MAPS, apart.maps)),
             interfaces=[bound_xml(move.port, move.was) for move in planned.apart.moves],
         )
 
@@ -303,8 +324,8 @@ class DropProfiles:
                 found.moves.append(_Move(port, map_was, mapped[port]))
         return replace(cos, schedulers=schedulers, bound=bound, mapped=mapped), found
 
-    def _queues(self, cos: ClassOfService) -> Iterator[QueueWatermark]:
-        for port, queue in self._wanted(cos):
+    def _queues(self, cos: ClassOfService, wanted: Iterable[tuple[str, int]]) -> Iterator[QueueWatermark]:
+        for port, queue in wanted:
             scheduler = cos.schedulers[cos.bound[port, queue]]
             yield QueueWatermark(port, queue, self._watermark(cos, scheduler, f"{port} queue {queue}"))
 
@@ -328,15 +349,15 @@ class DropProfiles:
             return None
         return from_device(DeviceWatermark(kmin, kmax, pmax), self._units, where)
 
-    def _wanted(self, cos: ClassOfService) -> list[tuple[str, int]]:
+    def _wanted(self, cos: ClassOfService, wanted: Wanted | None = None) -> list[tuple[str, int]]:
         device = self._device
-        wanted = [one for one in sorted(cos.bound) if one[1] in device.queues and device.wants(one[0])]
-        if not wanted:
+        found = [one for one in sorted(cos.bound) if (wanted or device.sets)(*one)]
+        if not found:
             received = f"no port that schedules queue {', '.join(map(str, device.queues))}"
             rule = "class-of-service interfaces name a scheduler map for the queues to set, outside of groups"
             remedy = "correct queues or ports, or configure class of service on the switch"
             raise InventoryError(device.where, received, rule, remedy)
-        return wanted
+        return found
 
     def _schedulers(self, cos: ClassOfService) -> dict[str, Scheduler]:
         wanted = self._wanted(cos)
@@ -425,6 +446,32 @@ def _entries_of(cos: ClassOfService, name: str) -> tuple[list[Entry], bool]:
     scheduler = cos.schedulers.get(name, Scheduler({}, ecn=False))
     keys = sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
     return [(*key, scheduler.maps.get(key)) for key in keys], scheduler.ecn
+
+
+def _moved_elsewhere(planned: _Record, config: ClassOfService) -> str | None:
+    """A port whose scheduler map is neither the old one nor the new, as a text; None for none."""
+    for move in planned.apart.moves:
+        if config.mapped.get(move.port) not in (move.was, move.becomes):
+            return f"{move.port} with scheduler map {config.mapped.get(move.port)}"
+    return None
+
+
+def _set_otherwise(planned: _Record, config: ClassOfService) -> str | None:
+    """A scheduler or the new drop profile with values that are neither old nor new, as a text; None for none.
+
+    One that is not there is none: it is not made yet, or others have removed it.
+    """
+    for name, before in planned.schedulers.items():
+        now = _entries_of(config, name)
+        if name in config.schedulers and now not in (
+            (before.entries, before.ecn),
+            (planned.entries(name), True),
+        ):
+            return f"scheduler {name} with another drop-profile map"
+    own = config.profiles.get(planned.profile)
+    if own is not None and own != Profile(tuple(planned.points)):
+        return f"drop profile {planned.profile} with other points"
+    return None
 
 
 def _described(profile: Profile | None) -> str:

@@ -6,15 +6,23 @@ SetRequest. No profile is ever edited: those of other queues stay as they are, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from switches.adapter import ConfigAdapter, Waiting, check_apply_allowed, check_undo_allowed, recorded, staged
-from switches.base import Capabilities, Reading, StagedChange
+from switches.adapter import (
+    ConfigAdapter,
+    Waiting,
+    check_apply_allowed,
+    check_undo_allowed,
+    recorded,
+    set_by_others,
+    staged,
+)
+from switches.base import Capabilities, Reading, StagedChange, Wanted
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, RefusedError, unreadable
 from switches.openconfig import model
@@ -108,33 +116,58 @@ class OpenConfigAdapter(ConfigAdapter):
         self._remove_unused(name for name in sorted(bound_before) if self._queues.is_own(name))
 
     def rollback(self, change: StagedChange) -> None:
-        plan, now = self._plan(change), self._look()
-        if not (change.undone_in(now.reading) and plan.undone_in(now.qos)):
-            if not plan.shows_in(now.qos):
-                check_undo_allowed(change, now.reading, self._device.where)
-            self._check_foreign(plan, now.qos)
-            self._put_back(plan, now.qos)
-            self._check_undone(change)
+        plan, qos = self._plan(change), self._configured()
+        left = plan.left_in(qos)
+        if not self._is_undone(change, left, qos):
+            self._put_back(left, qos)
+            self._check_undone(change, self._seen)
         self._remove_unused(name for name, planned in plan.profiles.items() if planned.was is None)
 
     def close(self) -> None:
         self._session.close()
 
+    def _is_undone(self, change: StagedChange, left: Plan, qos: Qos) -> bool:
+        """Raises ``ConcurrentEditError`` where somebody else has set the queues since."""
+        # Hardware may not show yet what a change has configured: only without one is it others' doing.
+        with self._shaped(), nullcontext() if left.queues else set_by_others():
+            if left.undone_in(qos) and change.undone_in(self._seen(change, qos)):
+                return True
+            # First what is configured, which tells of others also where a queue runs no watermark.
+            self._check_foreign(left, qos)
+            if not left.shows_in(qos):
+                check_undo_allowed(change, self._seen(change, qos), self._device.where)
+        return False
+
     def _plan(self, change: StagedChange) -> Plan:
         return recorded(change, Plan, self._device.where)
 
     def _look(self) -> _Look:
+        qos = self._configured()
+        return _Look(qos, self._running(qos))
+
+    def _seen(self, change: StagedChange, qos: Qos | None = None) -> Reading:
+        return self._running(qos or self._configured(), change.its_queues())
+
+    def _configured(self) -> Qos:
         origin = self._options.origin
         paths = [GnmiPath.of(*model.INTERFACES, origin=origin), GnmiPath.of(*model.PROFILES, origin=origin)]
         values = self._session.get(paths)
-        try:
-            qos = model.parse(tree_of(values, model.LIST_KEYS))
-            reading = self._reading(self._queues.running(qos))
-        except ValueError as error:
-            raise unreadable(self._device.where, error, "it is shaped as openconfig-qos says") from error
+        with self._shaped():
+            return model.parse(tree_of(values, model.LIST_KEYS))
+
+    def _running(self, qos: Qos, wanted: Wanted | None = None) -> Reading:
+        with self._shaped():
+            reading = self._reading(self._queues.running(qos, wanted))
         if not reading.queues:
             self._nothing_found()
-        return _Look(qos, reading)
+        return reading
+
+    @contextmanager
+    def _shaped(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise unreadable(self._device.where, error, "it is shaped as openconfig-qos says") from error
 
     def _put_back(self, plan: Plan, qos: Qos) -> None:
         origin = self._options.origin
@@ -161,7 +194,7 @@ class OpenConfigAdapter(ConfigAdapter):
         candidates = list(names)
         if not candidates:
             return
-        qos = self._look().qos
+        qos = self._configured()
         unused = [name for name in candidates if name in qos.profiles and not qos.users(name)]
         unused = [name for name in unused if name not in qos.other_users]
         if unused:

@@ -6,7 +6,8 @@ named after the change where the switch can, so that another process may confirm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
@@ -14,7 +15,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from switches.adapter import Waiting
-from switches.base import Capabilities
+from switches.base import Capabilities, QueueWatermark, Wanted
 from switches.candidate_config import CandidateAdapter, Found, PersistentCommits, Record
 from switches.device import Device, options_of
 from switches.errors import unreadable
@@ -76,22 +77,22 @@ class OpenConfigOverNetconf:
     """OpenConfig's QoS model in XML."""
 
     record_kind = Plan
+    lags = True
 
     def __init__(self, queues: OpenConfigQueues) -> None:
         self._queues = queues
 
-    def look(self, session: NetconfSession) -> Found[Qos]:
+    def look(self, session: NetconfSession) -> Qos:
         data = session.get(_FILTER) if self._queues.from_state else session.get_config(_FILTER)
-        try:
-            qos = model.parse(_tree(data))
-            running = tuple(self._queues.running(qos))
-        except ValueError as error:
-            raise unreadable(
-                self._queues.device.where, error, "it is shaped as openconfig-qos says"
-            ) from error
+        with self._shaped():
+            return model.parse(_tree(data))
+
+    def running(self, config: Qos, wanted: Wanted | None = None) -> tuple[QueueWatermark, ...]:
+        with self._shaped():
+            running = tuple(self._queues.running(config, wanted))
         if not running:
             raise self._queues.none_found()
-        return Found(qos, running)
+        return running
 
     def unsettled(self, config: Qos) -> str | None:
         return self._queues.unsettled(config)
@@ -99,14 +100,23 @@ class OpenConfigOverNetconf:
     def plan(self, now: Found[Qos], rounded: Rounded) -> Record:
         return self._queues.plan(now.config, now.queues, rounded.device).recorded()
 
+    def left(self, record: Record, config: Qos) -> Record:
+        return Plan.of(record).left_in(config).recorded()
+
     def made(self, record: Record, config: Qos) -> bool:
-        return Plan.of(record).made_in(config)
+        with self._shaped():
+            return Plan.of(record).made_in(config)
 
     def undone(self, record: Record, config: Qos) -> bool:
-        return Plan.of(record).undone_in(config)
+        with self._shaped():
+            return Plan.of(record).undone_in(config)
 
     def foreign_change(self, record: Record, config: Qos) -> str | None:
-        return Plan.of(record).foreign_change_in(config)
+        with self._shaped():
+            return Plan.of(record).foreign_change_in(config)
+
+    def foreign_since(self, record: Record, config: Qos, wanted: Wanted) -> str | None:
+        return self.foreign_change(record, config)
 
     def forward(self, record: Record, config: Qos) -> str:
         plan = Plan.of(record)
@@ -131,6 +141,14 @@ class OpenConfigOverNetconf:
                 if queue.bound is not None or config.queues[queue.port, queue.name].config is not None
             ],
         )
+
+    @contextmanager
+    def _shaped(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            rule = "it is shaped as openconfig-qos says"
+            raise unreadable(self._queues.device.where, error, rule) from error
 
 
 def _unused(names: Iterable[str], plan: Plan, config: Qos) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from switches.base import QueueWatermark, alike
+from switches.base import QueueWatermark, Wanted, alike
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
 from switches.openconfig import model
@@ -64,6 +64,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def undone_in(self, qos: Qos) -> bool:
         return all(self._undone(queue, qos) for queue in self.queues)
 
+    def left_in(self, qos: Qos) -> Plan:
+        """What is left to take back: queues that are gone are not configured anew, nor are profiles of theirs
+        alone.
+        """
+        queues = [queue for queue in self.queues if _is_there(queue, qos)]
+        binds, bound = {queue.binds for queue in queues}, {queue.bound for queue in queues}
+        return Plan(
+            queues=queues,
+            profiles={name: one for name, one in self.profiles.items() if name in binds},
+            ran={name: leaves for name, leaves in self.ran.items() if name in bound},
+        )
+
     def foreign_change_in(self, qos: Qos) -> str | None:
         """What others have configured since, neither planned nor as before, as a text; None for nothing."""
         for queue in self.queues:
@@ -93,6 +105,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def _bound(self, queue: PlannedQueue, profile: str | None, qos: Qos) -> bool:
         binding = qos.queues.get((queue.port, queue.name))
         return binding is not None and binding.config == profile
+
+
+def _is_there(queue: PlannedQueue, qos: Qos) -> bool:
+    binding = qos.queues.get((queue.port, queue.name))
+    return binding is not None and binding.configured
 
 
 def _profile(qos: Qos, name: str) -> Profile:
@@ -134,11 +151,15 @@ class OpenConfigQueues:
         """The source of a reading, in a phrase."""
         return "state leaves" if self.from_state else "config leaves: what was asked, not what runs"
 
-    def running(self, qos: Qos) -> Iterator[QueueWatermark]:
-        """What the queues run. Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
+    def running(self, qos: Qos, wanted: Wanted | None = None) -> Iterator[QueueWatermark]:
+        """What the ``wanted`` queues run; by default those of the inventory.
+
+        Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number.
+        """
+        wanted = wanted or self.device.sets
         for port, name in sorted(qos.queues):
             bound = qos.queues[port, name]
-            if name not in self.names or not bound.configured or not self.device.wants(port):
+            if name not in self.names or not bound.configured or not wanted(port, self.names[name]):
                 continue
             queue = self.names[name]
             where = f"{self.device.where} {port} queue {queue}"

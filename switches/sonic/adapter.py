@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import msgspec
 
 from switches.adapter import DeviceAdapter, Waiting, shortened, staged
-from switches.base import Capabilities, Reading, StagedChange
+from switches.base import Capabilities, Reading, StagedChange, Wanted
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
 from switches.lossless import LosslessReading
@@ -48,6 +48,24 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def made(self) -> list[str]:
         return [name for name in self.after.profiles if name not in self.before.profiles]
+
+    def left_in(self, config: Config, where: str) -> Plan:
+        """What is left to take back: rows of QUEUE that went with their port are not written anew, nor are
+        profiles of theirs alone.
+
+        ``config`` is read for the queues of the change. Raises ``ConcurrentEditError`` where one of them has
+        another row by now.
+        """
+        for binding in config.bindings:
+            if binding.key not in self.before.bound:
+                raise _foreign(where, f"{binding.key}, which was not there")
+
+        def left(setting: Setting) -> Setting:
+            bound = {key: name for key, name in setting.bound.items() if key in config.queues}
+            names = {profile_named(name) for name in bound.values()}
+            return Setting(bound, {name: row for name, row in setting.profiles.items() if name in names})
+
+        return Plan(left(self.before), left(self.after))
 
 
 def planned(device: Device, config: Config, rounded: Rounded, *, own_profile: bool) -> Plan:
@@ -135,7 +153,8 @@ def _foreign(where: str, found: str) -> ConcurrentEditError:
     return ConcurrentEditError(where, found, rule, remedy)
 
 
-Look: TypeAlias = "Callable[[], tuple[Config, Hardware]]"
+Look: TypeAlias = "Callable[[Wanted | None], tuple[Config, Hardware]]"
+"""A look at the wanted queues, as ``bindings_of`` has it."""
 
 
 class Found(NamedTuple):
@@ -166,7 +185,7 @@ class SonicBase(DeviceAdapter):
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Look]:
-        """An open connection for the time of a call: CONFIG_DB and the hardware."""
+        """An open connection for the time of a call: CONFIG_DB and the hardware, of the wanted queues."""
 
     def capabilities(self) -> Capabilities:
         own = self._own_profile
@@ -222,6 +241,7 @@ class SonicBase(DeviceAdapter):
             look,
             lambda asked, running: change.undone_in(running) or not change.undone_in(asked),
             self._device.settle_s,
+            change.its_queues(),
         )
         if not change.undone_in(now.running):
             raise self._differs(now, "after rolling back, every queue must run what it did before")
@@ -239,13 +259,19 @@ class SonicBase(DeviceAdapter):
         kept = [*plan.before.profiles, *plan.after.profiles]
         return config.spare(own_prefix(self._device.queues, self._device.ports), keeping=kept)
 
-    def _found(self, look: Look, enough: Callable[[Reading, Reading], bool], patience_s: float) -> Found:
+    def _found(
+        self,
+        look: Look,
+        enough: Callable[[Reading, Reading], bool],
+        patience_s: float,
+        wanted: Wanted | None = None,
+    ) -> Found:
         """Reads until ``enough`` of what is asked and what runs, at the latest after ``patience_s``.
 
         Raises ``ReadBackError`` where what runs is unknown by then.
         """
         for _ in self._waiting.until(patience_s):
-            config, hardware = look()
+            config, hardware = look(wanted)
             asked, running = self._asked(config), self._reading(hardware.queues)
             if not hardware.unconfirmed and enough(asked, running):
                 break

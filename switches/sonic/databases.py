@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from switches.base import QueueWatermark, alike
+from switches.base import QueueWatermark, Wanted, alike
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
 from switches.sonic.redis import Databases, fields_of, keys_of, rows_of
@@ -65,16 +66,25 @@ def written_as(bound: str | None, name: str) -> str:
     return f"{before}{name}{after}" if bound and bound.startswith(before) else name
 
 
-def bindings_of(device: Device, rows: Mapping[str, Mapping[str, str]]) -> tuple[Binding, ...]:
-    """The rows, by key, of that device's queues.
+def bindings_of(
+    device: Device, rows: Mapping[str, Mapping[str, str]], wanted: Wanted | None = None
+) -> tuple[Binding, ...]:
+    """The rows, by key, of the ``wanted`` queues; by default of those of the inventory.
+
+    With ``wanted``, which an undo has, a row without a profile is none where another has its queues: it says
+    nothing of their watermark.
 
     Raises ``InventoryError`` where there are none, ``CapabilityError`` where two are for one queue.
     """
+    plain = set() if wanted is None else {key for key, row in rows.items() if FIELD not in row}
+    wanted = wanted or partial(_wanted, device)
     found = []
     owner: dict[tuple[str, int], str] = {}
-    for key in sorted(rows):
+    for key in sorted(rows, key=lambda key: (key in plain, key)):
         queues = queues_in(key)
-        if not any(_wanted(device, port, queue) for port, queue in queues):
+        if not any(wanted(port, queue) for port, queue in queues):
+            continue
+        if key in plain and not owner.keys().isdisjoint(queues):
             continue
         for queue in queues:
             if owner.setdefault(queue, key) != key:
@@ -106,9 +116,9 @@ def check_alone(device: Device, bindings: Iterable[Binding]) -> None:
 
 
 def _wanted(device: Device, port: str, queue: int) -> bool:
-    if queue not in device.queues or port == _CPU:
+    if port == _CPU:
         return False
-    return device.wants(port) or device.wants(port.rpartition("|")[2])
+    return device.sets(port, queue) or device.sets(port.rpartition("|")[2], queue)
 
 
 def queues_in(key: str) -> tuple[tuple[str, int], ...]:
@@ -171,13 +181,13 @@ class Config:
         return [name for name in sorted(self.profiles) if name.startswith(prefix) and name not in kept]
 
 
-def read_config(client: Any, device: Device) -> Config:
-    """Raises ``InventoryError`` and ``CapabilityError`` as ``bindings_of``."""
+def read_config(client: Any, device: Device, wanted: Wanted | None = None) -> Config:
+    """``wanted`` as in ``bindings_of``, and raises as that."""
     keys = [*keys_of(client, f"{PREFIX}*"), *keys_of(client, f"{PROFILE}*")]
     rows = rows_of(client, keys)
     queues = {key: row for key, row in rows.items() if key.startswith(PREFIX)}
     profiles = {key.removeprefix(PROFILE): row for key, row in rows.items() if key.startswith(PROFILE)}
-    return Config(queues, profiles, bindings_of(device, queues))
+    return Config(queues, profiles, bindings_of(device, queues, wanted))
 
 
 def watched(setting: Setting) -> list[str]:

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from switches.adapter import Waiting, check_apply_allowed, check_undo_allowed, recorded
-from switches.base import Capabilities, QueueWatermark, StagedChange
+from switches.adapter import Waiting, check_apply_allowed, check_undo_allowed, recorded, set_by_others
+from switches.base import Capabilities, QueueWatermark, StagedChange, Wanted
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, unreadable
 from switches.lossless import LosslessReading
@@ -49,10 +49,10 @@ class Tables:
         self._session = session
         self._namespace = namespace
 
-    def config(self) -> Config:
-        """CONFIG_DB; raises as ``bindings_of``."""
+    def config(self, wanted: Wanted | None = None) -> Config:
+        """CONFIG_DB; ``wanted`` as in ``bindings_of``, and raises as that."""
         queues = {PREFIX + key: row for key, row in self._table(_CONFIG, _QUEUES).items()}
-        return Config(queues, self._table(_CONFIG, _PROFILES), bindings_of(self._device, queues))
+        return Config(queues, self._table(_CONFIG, _PROFILES), bindings_of(self._device, queues, wanted))
 
     def queue_objects(self, *, of_chassis: bool) -> dict[str, str]:
         """The object of each queue, by its name such as ``Ethernet0:3``; empty where counters are off."""
@@ -228,16 +228,19 @@ class SonicGnmiAdapter(SonicBase):
         self._tables.set(config, plan.after, without=spare)
 
     def rollback(self, change: StagedChange) -> None:
-        plan, config = recorded(change, Plan, self._device.where), self._tables.config()
-        asked = self._asked(config)
-        if change.changes and change.undone_in(asked):
-            self._tables.wait_for_turn(config)  # a Set whose answer never came may be on its way
-            config = self._tables.config()
+        where, plan = self._device.where, recorded(change, Plan, self._device.where)
+        with set_by_others():
+            config = self._tables.config(change.its_queues())
             asked = self._asked(config)
+            if change.changes and change.undone_in(asked):
+                self._tables.wait_for_turn(config)  # a Set whose answer never came may be on its way
+                config = self._tables.config(change.its_queues())
+                asked = self._asked(config)
         if not change.undone_in(asked):
-            check_undo_allowed(change, asked, self._device.where)
-            check_rows(plan, config, self._device.where)
-            self._tables.set(config, plan.before)
+            check_undo_allowed(change, asked, where)
+            left = plan.left_in(config, where)
+            check_rows(left, config, where)
+            self._tables.set(config, left.before)
         config = self._undone(self._look, change)
         unused = [name for name in plan.made if name in config.profiles and not config.referring(name)]
         if unused:
@@ -250,8 +253,8 @@ class SonicGnmiAdapter(SonicBase):
     def _connected(self) -> Iterator[Look]:
         yield self._look
 
-    def _look(self) -> tuple[Config, Hardware]:
-        config = self._tables.config()
+    def _look(self, wanted: Wanted | None) -> tuple[Config, Hardware]:
+        config = self._tables.config(wanted)
         return config, self._hardware(config.asked(self._device))
 
     def _plan(self, config: Config, rounded: Rounded) -> Plan:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
-from switches.base import QueueWatermark, StagedChange
+from switches.adapter import check_apply_allowed, check_undo_allowed, recorded, set_by_others
+from switches.base import QueueWatermark, StagedChange, Wanted
 from switches.device import Device, options_of
 from switches.lossless import LosslessReading
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
@@ -66,16 +66,18 @@ class SonicAdapter(SonicBase):
         with connected(self._device, self._options) as databases:
             with databases.config.pipeline(transaction=True) as transaction:
                 transaction.watch(*watched(plan.before), *watched(plan.after))
-                config = read_config(databases.config, self._device)
-                asked = self._asked(config)
+                with set_by_others():
+                    config = read_config(databases.config, self._device, change.its_queues())
+                    asked = self._asked(config)
                 if not change.undone_in(asked):
                     check_undo_allowed(change, asked, where)
-                    check_rows(plan, config, where)
+                    left = plan.left_in(config, where)
+                    check_rows(left, config, where)
                     transaction.multi()
-                    queue_setting(transaction, config, plan.before)
+                    queue_setting(transaction, config, left.before)
                     transaction.execute()
-            self._undone(lambda: self._look(databases), change)
-            self._remove(databases, plan)
+            self._undone(lambda wanted: self._look(databases, wanted), change)
+            self._remove(databases, plan, change)
 
     def close(self) -> None:
         """Nothing to do: no connection stays open between calls."""
@@ -83,20 +85,20 @@ class SonicAdapter(SonicBase):
     @contextmanager
     def _connected(self) -> Iterator[Look]:
         with connected(self._device, self._options) as databases:
-            yield lambda: self._look(databases)
+            yield lambda wanted: self._look(databases, wanted)
 
-    def _look(self, databases: Databases) -> tuple[Config, Hardware]:
-        config = read_config(databases.config, self._device)
+    def _look(self, databases: Databases, wanted: Wanted | None) -> tuple[Config, Hardware]:
+        config = read_config(databases.config, self._device, wanted)
         return config, self._hardware(databases, config.asked(self._device))
 
     def _hardware(self, databases: Databases, asked: Sequence[QueueWatermark]) -> Hardware:
         return read_hardware(databases, asked, self._options.asic_rounding_bytes)
 
-    def _remove(self, databases: Databases, plan: Plan) -> None:
+    def _remove(self, databases: Databases, plan: Plan, change: StagedChange) -> None:
         """Removes the new profiles of the change that no queue is bound to any more."""
         with databases.config.pipeline(transaction=True) as transaction:
             transaction.watch(*watched(plan.before), *watched(plan.after))
-            config = read_config(databases.config, self._device)
+            config = read_config(databases.config, self._device, change.its_queues())
             unused = [name for name in plan.made if name in config.profiles and not config.referring(name)]
             if unused:
                 transaction.multi()

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,12 @@ from switches.base import SwitchAdapter
 from twin.watermark import Watermark
 
 Hardware = dict[tuple[str, int], Watermark | None]
+
+UNREADABLE, NEW_PORT = "another queue runs what is no watermark", "another port is set up"
+SHARED, REMOVED = "another port is given what the change edits", "a port goes, and its queues"
+ELSEWHERE = (UNREADABLE, NEW_PORT, SHARED, REMOVED)
+Elsewhere = dict[str, Callable[[], set[str] | None]]
+"""Each of ``ELSEWHERE`` that can be, and how it happens; it returns the ports that are gone, if any."""
 
 PATIENT = {"timeout_s": 60.0, "settle_s": 60.0}
 """What a device is given unless a test says otherwise: only a test that waits for the end of it says so."""
@@ -36,6 +42,8 @@ class Rig(ABC):
     """
 
     kind: ClassVar[str]
+    narrow: ClassVar[dict[str, Any]] = {}
+    """What an adapter is given so that the switch has ports outside the inventory."""
     first: ClassVar[Watermark] = Watermark(400_000, 1_600_000, 0.2)
 
     @abstractmethod
@@ -83,6 +91,14 @@ class Rig(ABC):
     @abstractmethod
     def ignoring(self) -> AbstractContextManager[None]:
         """While inside, it accepts changes, and hardware keeps what it had."""
+
+    def elsewhere(self) -> Elsewhere:
+        """What somebody else may do, by what it is, to queues that an undo has nothing to do with."""
+        return {}
+
+    def somebody_sets_no_watermark(self) -> bool:
+        """Somebody else sets the first queue to values that are no watermark; False where none can be."""
+        return False
 
     def applying_half(self) -> AbstractContextManager[None] | None:
         """While inside, a change is made in part only; None where it is made whole or not at all."""

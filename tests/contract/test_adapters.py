@@ -18,7 +18,7 @@ from switches.errors import (
     SwitchError,
     UnreachableError,
 )
-from tests.contract.rig import Rig
+from tests.contract.rig import ELSEWHERE, SHARED, Rig
 from twin.watermark import Watermark
 
 LOWER = Watermark(50_000, 200_000, 0.05)  # its Kmax lies below the first Kmin
@@ -268,6 +268,46 @@ def test_an_undo_leaves_what_somebody_else_has_set_since(rig: Rig) -> None:
     with pytest.raises(ConcurrentEditError):
         rig.adapter().rollback(change)
     assert runs(rig, OTHER)
+
+
+@pytest.mark.parametrize("event", ELSEWHERE)
+def test_an_undo_puts_its_queues_back_whatever_happens_to_others(rig: Rig, event: str) -> None:
+    happens = rig.elsewhere().get(event)
+    if happens is None:
+        pytest.skip("this cannot be on this platform, or leaves nothing to undo")
+    narrow = rig.narrow if event == SHARED else {}
+    before = rig.hardware()
+    change = made(rig.adapter(**narrow), LOWER)
+    gone = happens() or set()
+    for _ in range(2):
+        rig.adapter(**narrow).rollback(as_another_process_reads_it(change))
+    after = rig.hardware()
+    left = {place: mark for place, mark in before.items() if place[0] not in gone}
+    assert left
+    assert {place: after[place] for place in left} == left
+    assert gone.isdisjoint(port for (port, _), mark in after.items() if mark is not None)
+
+
+def test_an_undo_does_not_depend_on_the_inventory(rig: Rig) -> None:
+    """A port was taken out of it since."""
+    before = rig.hardware()
+    change = made(rig.adapter(), LOWER)
+    try:
+        narrower = rig.adapter(ports=(change.before[0].port,))
+    except InventoryError:
+        pytest.skip("this platform's queues are those of no port")
+    narrower.rollback(as_another_process_reads_it(change))
+    assert rig.hardware() == before
+
+
+def test_an_undo_leaves_values_that_are_no_watermark(rig: Rig) -> None:
+    change = made(rig.adapter(), LOWER)
+    if not rig.somebody_sets_no_watermark():
+        pytest.skip("this platform has only values that are one")
+    bystanders = rig.bystanders()
+    with pytest.raises(ConcurrentEditError):
+        rig.adapter().rollback(change)
+    assert rig.bystanders() == bystanders
 
 
 def test_an_adapter_may_be_closed_and_used_again(rig: Rig) -> None:

@@ -8,16 +8,22 @@ from typing import Any, ClassVar
 
 from switches.base import SwitchAdapter
 from switches.cli.eos import EosAdapter
-from tests.contract.rig import Hardware
+from tests.contract.rig import NEW_PORT, REMOVED, SHARED, UNREADABLE, Elsewhere, Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.switches.eos_switch import PROFILE, QUEUES, EosSwitch, line_of, mark_of
 from twin.watermark import Watermark
+
+_MILLISECONDS = (
+    "random-detect ecn minimum-threshold 1 milliseconds maximum-threshold 2 milliseconds"
+    " max-mark-probability 10 weight 0"
+)
 
 
 class EosRig(HttpRig):
     kind = "eos"
     switch: EosSwitch
     modern: ClassVar[bool] = True
+    last = "Ethernet2/1"
 
     def __init__(self, folder: Path) -> None:
         self.start()
@@ -43,6 +49,32 @@ class EosRig(HttpRig):
         for queue in QUEUES[: 1 if only_first else None]:
             self.switch.set_by_hand(queue, line_of(watermark))
 
+    def elsewhere(self) -> Elsewhere:
+        def applied(port: str, profile: str, line: str | None = None) -> None:
+            running = self.switch.running
+            if line is not None:
+                running[f"qos profile {profile}"] = {"uc-tx-queue 3": {line: {}}}
+            running[f"interface {port}"] = {f"service-profile {profile}": {}}
+
+        def removed() -> set[str]:
+            del self.switch.running[f"interface {self.last}"]
+            return {self.last}
+
+        return {
+            UNREADABLE: lambda: applied("Ethernet4/1", "LAB", _MILLISECONDS),
+            NEW_PORT: lambda: applied("Ethernet4/1", "LAB", line_of(Watermark(700_000, 900_000, 0.9))),
+            SHARED: lambda: applied("Ethernet50/1", self._edited()),
+            REMOVED: removed,
+        }
+
+    def somebody_sets_no_watermark(self) -> bool:
+        self.switch.set_by_hand(3, _MILLISECONDS, f"qos profile {self._edited()}")
+        return True
+
+    def _edited(self) -> str:
+        """The profile that a change edits, or has made."""
+        return PROFILE
+
     def expire(self) -> None:
         self.switch.expire()
 
@@ -57,6 +89,10 @@ class RoleEosRig(EosRig):
 
     kind = "eos-role"
     ports: ClassVar[tuple[str, ...]] = ("Ethernet1/1", "Ethernet3/1")
+    last = "Ethernet3/1"
+
+    def _edited(self) -> str:
+        return self.switch.effective("Ethernet1/1").removeprefix("qos profile ")
 
     def reset(self) -> None:
         super().reset()
@@ -70,6 +106,7 @@ class RoleEosRig(EosRig):
         return {
             (port, queue): mark_of(self.switch.line(queue, self.switch.effective(port)))
             for port in self.ports
+            if f"interface {port}" in self.switch.running
             for queue in QUEUES
         }
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, UnitProfile
 from switches.junos.adapter import JunosAdapter
-from tests.contract.rig import PATIENT, Hardware
+from tests.contract.rig import NEW_PORT, PATIENT, REMOVED, SHARED, UNREADABLE, Elsewhere, Hardware
 from tests.contract.rigs.netconf import NetconfServerRig
 from tests.counterparts.switches.junos_switch import JunosSwitch
 from tests.counterparts.switches.netconf_server import Element
@@ -61,9 +62,20 @@ CONFIGURATION = """
 </configuration>
 """
 
+_LAB = """
+<drop-profiles><name>dp-early</name><interpolate>
+  <fill-level>10</fill-level><fill-level>50</fill-level>
+  <drop-probability>5</drop-probability><drop-probability>20</drop-probability></interpolate></drop-profiles>
+<schedulers><name>s-lab</name><drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>
+  <drop-profile>{}</drop-profile></drop-profile-map><explicit-congestion-notification/></schedulers>
+<scheduler-maps><name>sm-lab</name>
+  <forwarding-class><name>NO-LOSS</name><scheduler>s-lab</scheduler></forwarding-class></scheduler-maps>
+"""
+
 
 class JunosRig(NetconfServerRig):
     kind = "junos"
+    narrow: ClassVar[dict[str, Any]] = {"ports": ("et-*",)}
     server: JunosSwitch
 
     def __init__(self, folder: Path) -> None:
@@ -105,7 +117,8 @@ class JunosRig(NetconfServerRig):
         return self.adapter(password=Secret(env="JUNOS_WRONG"))
 
     def running(self, configuration: Element) -> Hardware:
-        return _running(configuration, PORTS)
+        there = _mapped(_cos(configuration))
+        return _running(configuration, {port: name for port, name in PORTS.items() if port in there})
 
     def bystanders(self) -> object:
         others = deepcopy(self.server.store.running)
@@ -126,6 +139,46 @@ class JunosRig(NetconfServerRig):
 
     def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
         self.set_by_hand(watermark, ["s-first"] if only_first else ["s-first", "s-rest"])
+
+    def elsewhere(self) -> Elsewhere:
+        mapped = "<interface><name>{}</name><scheduler-map>{}</scheduler-map></interface>"
+
+        def added(profile: str) -> None:
+            with self._edited() as cos:
+                cos.extend(ElementTree.fromstring(f"<of>{_LAB.format(profile)}</of>"))
+                _interfaces(cos).append(ElementTree.fromstring(mapped.format("et-0/0/7", "sm-lab")))
+
+        def shared() -> None:
+            with self._edited() as cos:
+                own = _mapped(cos)["et-0/0/1"]
+                _interfaces(cos).append(ElementTree.fromstring(mapped.format("xe-0/0/9", own)))
+
+        def removed() -> set[str]:
+            with self._edited() as cos:
+                interfaces = _interfaces(cos)
+                interfaces.remove(next(one for one in interfaces if one.findtext("name") == "et-0/0/0"))
+            return {"et-0/0/0"}
+
+        return {
+            UNREADABLE: lambda: added("dp-early"),
+            NEW_PORT: lambda: added("dp-shared"),
+            SHARED: shared,
+            REMOVED: removed,
+        }
+
+    def somebody_sets_no_watermark(self) -> bool:
+        with self._edited() as cos:
+            cos.extend(ElementTree.fromstring(f"<of>{_LAB.format('dp-early')}</of>"))
+            (scheduler,) = set(_schedulers(self.server.store.running, ["et-0/0/0"]).values())
+            _bound(cos, scheduler).text = "dp-early"
+        return True
+
+    @contextmanager
+    def _edited(self) -> Iterator[Element]:
+        """The class of service, which runs as it is at the end of the block."""
+        changed = deepcopy(self.server.store.running)
+        yield _cos(changed)
+        self.server.store.set_running(changed)
 
     def set_by_hand(self, watermark: Watermark, schedulers: Sequence[str]) -> None:
         changed = deepcopy(self.server.store.running)
@@ -166,6 +219,16 @@ def _running(configuration: Element, schedulers: dict[str, str]) -> Hardware:
     return found
 
 
+def _interfaces(cos: Element) -> Element:
+    (interfaces,) = cos.findall("interfaces")
+    return interfaces
+
+
+def _mapped(cos: Element) -> dict[str | None, str | None]:
+    """The scheduler map of each port."""
+    return {one.findtext("name"): one.findtext("scheduler-map") for one in cos.iter("interface")}
+
+
 def _cos(configuration: Element) -> Element:
     cos = configuration.find("configuration/class-of-service")
     assert cos is not None
@@ -183,6 +246,7 @@ class RoleJunosRig(JunosRig):
     """A port that has a scheduler alone, and one that shares its own with a port of another role."""
 
     kind = "junos-role"
+    narrow: ClassVar[dict[str, Any]] = {}
     ports = ("et-0/0/0", "et-0/0/1")
 
     def adapter(self, **device: Any) -> SwitchAdapter:
@@ -219,10 +283,11 @@ def _schedulers(configuration: Element, ports: Iterable[str]) -> dict[str, str]:
     """The scheduler of queue 3 of each port."""
     cos = _cos(configuration)
     maps = {one.findtext("name"): one for one in cos.findall("scheduler-maps")}
-    mapped = {one.findtext("name"): one.findtext("scheduler-map") for one in cos.iter("interface")}
+    mapped = _mapped(cos)
     return {
         port: str(one.findtext("scheduler"))
         for port in ports
+        if port in mapped
         for one in maps[mapped[port]].findall("forwarding-class")
         if one.findtext("name") == "NO-LOSS"
     }

@@ -12,7 +12,7 @@ import httpx
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.lab import LabAdapter
-from tests.contract.rig import Hardware, Rig, fault
+from tests.contract.rig import NEW_PORT, REMOVED, Elsewhere, Hardware, Rig, fault
 from tests.unit.switches.labs import Lab
 from twin.watermark import Watermark
 
@@ -49,6 +49,15 @@ class LabRig(Rig):
 
     def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
         self.lab.ports["leaf1"].update(dict.fromkeys(PORTS[:1] if only_first else PORTS, watermark))
+
+    def elsewhere(self) -> Elsewhere:
+        ports = self.lab.ports["leaf1"]
+
+        def removed() -> set[str]:
+            del ports[PORTS[-1]]
+            return {PORTS[-1]}
+
+        return {NEW_PORT: lambda: ports.update(Ethernet12=Watermark(700_000, 900_000, 0.9)), REMOVED: removed}
 
     @contextmanager
     def silent(self) -> Iterator[None]:

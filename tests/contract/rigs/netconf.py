@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
@@ -14,13 +15,25 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig, fault
+from tests.contract.rig import (
+    NEW_PORT,
+    PATIENT,
+    REMOVED,
+    SHARED,
+    UNREADABLE,
+    Elsewhere,
+    Hardware,
+    Rig,
+    fault,
+)
 from tests.counterparts.switches.netconf_server import Element, NetconfServer
 from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of, profile_document
 from tests.counterparts.switches.openconfig_netconf import OpenConfigNetconf, running_of
 from tests.counterparts.switches.ssh_server import LOOPBACK, Account
 from twin.watermark import Watermark
 
+OTHER = Watermark(700_000, 900_000, 0.9)
+_NO_PROBABILITY = {"min-threshold": "1000", "max-threshold": "2000", "enable-ecn": True}
 _NAMES = {"": NAMESPACE}
 _PROFILES = "qos/queue-management-profiles"
 _PROFILE = f"{_PROFILES}/queue-management-profile[name='{{}}']"
@@ -126,10 +139,49 @@ class NetconfRig(NetconfServerRig):
         return ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
 
     def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        leaves = leaves_of(watermark) | {"weight": 0, "drop": False}
+        self._set_by_hand(leaves, PORTS[:1] if only_first else PORTS)
+
+    def elsewhere(self) -> Elsewhere:
+        def added(**leaves: Any) -> None:
+            self._set_by_hand(leaves or leaves_of(OTHER), ["Ethernet3/1"])
+
+        def shared() -> None:
+            changed = deepcopy(self.server.store.running)
+            binding = f"{_QUEUE}/{_BINDING}"
+            own = _at(changed, binding.format(PORTS[0])).text
+            _at(changed, binding.format("Management0")).text = own
+            self.server.store.set_running(changed)
+
+        def removed() -> set[str]:
+            changed = deepcopy(self.server.store.running)
+            interfaces = _at(changed, "qos/interfaces")
+            interfaces.remove(_at(changed, f"qos/interfaces/interface[interface-id='{PORTS[-1]}']"))
+            self.server.store.set_running(changed)
+            return {PORTS[-1]}
+
+        return {
+            UNREADABLE: lambda: added(**_NO_PROBABILITY),
+            NEW_PORT: added,
+            SHARED: shared,
+            REMOVED: removed,
+        }
+
+    def somebody_sets_no_watermark(self) -> bool:
+        self._set_by_hand(_NO_PROBABILITY, PORTS[:1])
+        return True
+
+    def _set_by_hand(self, leaves: dict[str, Any], ports: Sequence[str]) -> None:
+        """Queue 3 of these ports runs a profile of these leaves; a port that is not there is made."""
         changed = deepcopy(self.server.store.running)
-        by_hand = profile_document("BY-HAND", leaves_of(watermark) | {"weight": 0, "drop": False})
+        by_hand = profile_document("BY-HAND", leaves)
         document = {"qos": {"queue-management-profiles": {_BINDING: [by_hand]}}}
-        for port in PORTS[:1] if only_first else PORTS:
+        for port in ports:
+            if port not in PORTS:
+                new = deepcopy(_at(changed, f"qos/interfaces/interface[interface-id='{PORTS[0]}']"))
+                for name in ("interface-id", "config/interface-id"):
+                    _at(new, name).text = port
+                _at(changed, "qos/interfaces").append(new)
             _at(changed, f"{_QUEUE.format(port)}/{_BINDING}").text = "BY-HAND"
         profiles = _at(changed, _PROFILES)
         for old in profiles.findall(f"{_BINDING}[name='BY-HAND']", _NAMES):
@@ -140,14 +192,17 @@ class NetconfRig(NetconfServerRig):
 
 def _running(configuration: Element) -> Hardware:
     found: Hardware = {}
+    there = {one.text for one in configuration.iterfind("qos/interfaces/interface/interface-id", _NAMES)}
     for port in PORTS:
+        if port not in there:
+            continue
         bound = _at(configuration, f"{_QUEUE.format(port)}/{_BINDING}").text
         leaves = _at(configuration, f"{_PROFILE.format(bound)}/wred/uniform/config")
         kmin, kmax, percent = (
-            int(leaves.findtext(name, "", _NAMES))
+            int(leaves.findtext(name, "0", _NAMES))
             for name in ("min-threshold", "max-threshold", "max-drop-probability-percent")
         )
-        marks = leaves.findtext("enable-ecn", "", _NAMES) == "true"
+        marks = leaves.findtext("enable-ecn", "", _NAMES) == "true" and percent
         found[port, 3] = Watermark(kmin, kmax, percent / 100) if marks else None
     return found
 

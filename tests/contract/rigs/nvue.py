@@ -48,6 +48,10 @@ class NvueRig(HttpRig):
                 },
             )
 
+    def somebody_sets_no_watermark(self) -> bool:
+        self.switch.set_by_hand(QUEUES[0], {"min-threshold": 900_000, "max-threshold": 700_000})
+        return True
+
 
 def _mark(row: dict[str, Any] | None) -> Watermark | None:
     if row is None or row["ecn"] == "disable":

@@ -6,18 +6,21 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from switches.base import SwitchAdapter
 from switches.cli.nxos import NxosAdapter
-from tests.contract.rig import Hardware
+from tests.contract.rig import NEW_PORT, SHARED, UNREADABLE, Elsewhere, Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.switches.nxos_switch import BINDING, CLASSES, POLICY, NxosSwitch, line_of, mark_of
 from twin.watermark import Watermark
 
+_BURST = "random-detect threshold burst-optimized ecn"
+
 
 class NxosRig(HttpRig):
     kind = "nxos"
+    narrow: ClassVar[dict[str, Any]] = {"ports": ("system qos",)}
     switch: NxosSwitch
 
     def __init__(self, folder: Path) -> None:
@@ -44,6 +47,27 @@ class NxosRig(HttpRig):
         for queue in list(CLASSES)[: 1 if only_first else None]:
             self.switch.set_by_hand(queue, line_of(watermark))
 
+    def elsewhere(self) -> Elsewhere:
+        def applied(policy: str, line: str | None = None) -> None:
+            if line is not None:
+                classes = {"class type queuing c-out-8q-q3": {line: {}}}
+                self.switch.running[f"policy-map type queuing {policy}"] = classes
+            self.switch.running["interface Ethernet1/9"] = {BINDING + policy: {}}
+
+        return {
+            UNREADABLE: lambda: applied("LAB", _BURST),
+            NEW_PORT: lambda: applied("LAB", line_of(Watermark(700_000, 900_000, 0.9))),
+            SHARED: lambda: applied(self._edited()),
+        }
+
+    def somebody_sets_no_watermark(self) -> bool:
+        self.switch.set_by_hand(3, _BURST, self._edited())
+        return True
+
+    def _edited(self) -> str:
+        """The policy that a change edits, or has made."""
+        return POLICY
+
     def applying_half(self) -> AbstractContextManager[None] | None:
         return self.fault("halving")
 
@@ -52,7 +76,11 @@ class RoleNxosRig(NxosRig):
     """Two ports of a role: one has the system's policy, one names it itself, as a third port does."""
 
     kind = "nxos-role"
+    narrow: ClassVar[dict[str, Any]] = {}
     ports = ("Ethernet1/1", "Ethernet1/3")
+
+    def _edited(self) -> str:
+        return self.switch.effective("Ethernet1/1")
 
     def reset(self) -> None:
         super().reset()

@@ -11,13 +11,24 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret, Tls
 from switches.openconfig.gnmi import OpenConfigAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig, fault
+from tests.contract.rig import (
+    NEW_PORT,
+    PATIENT,
+    REMOVED,
+    SHARED,
+    UNREADABLE,
+    Elsewhere,
+    Hardware,
+    Rig,
+    fault,
+)
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch
 from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of
 from tests.counterparts.switches.openconfig_switch import OpenConfigSwitch, Steps, profile, queue
 from twin.watermark import Watermark
 
 QUEUE = "3"
+OTHER = Watermark(700_000, 900_000, 0.9)
 
 
 class OpenConfigRig(Rig):
@@ -79,6 +90,30 @@ class OpenConfigRig(Rig):
         by_hand |= {_binding(port): "BY-HAND" for port in (PORTS[:1] if only_first else PORTS)}
         self.switch.edit(by_hand)
 
+    def elsewhere(self) -> Elsewhere:
+        def added(**leaves: Any) -> None:
+            self.switch.edit(_profile("LAB", leaves_of(OTHER) | leaves) | _bound_to("Ethernet3/1", "LAB"))
+
+        def shared() -> None:
+            self.switch.edit({_binding("Management0"): self.switch.config[_binding(PORTS[0])]})
+
+        def removed() -> set[str]:
+            of_port = queue(PORTS[-1], QUEUE)[:3]
+            self.switch.edit({path: None for path in self.switch.config if path[:3] == of_port})
+            return {PORTS[-1]}
+
+        return {
+            UNREADABLE: lambda: added(**{"max-drop-probability-percent": None}),
+            NEW_PORT: added,
+            SHARED: shared,
+            REMOVED: removed,
+        }
+
+    def somebody_sets_no_watermark(self) -> bool:
+        lab = _profile("LAB", leaves_of(OTHER) | {"max-drop-probability-percent": None})
+        self.switch.edit(lab | {_binding(PORTS[0]): "LAB"})
+        return True
+
     def silent(self) -> AbstractContextManager[None]:
         return self.server.silent()
 
@@ -90,6 +125,22 @@ class OpenConfigRig(Rig):
 
     def refused(self) -> SwitchAdapter | None:
         return self.adapter(password=Secret(env="OPENCONFIG_WRONG"))
+
+
+def _profile(name: str, leaves: dict[str, Any]) -> dict[Steps, Any]:
+    at = profile(name, "wred", "uniform", "config")
+    return {profile(name, "config", "name"): name} | {
+        (*at, (leaf, ())): value for leaf, value in leaves.items()
+    }
+
+
+def _bound_to(port: str, name: str) -> dict[Steps, Any]:
+    at = queue(port, QUEUE)[:3]
+    return {
+        (*at, ("config", ()), ("interface-id", ())): port,
+        queue(port, QUEUE, "config", "name"): QUEUE,
+        _binding(port): name,
+    }
 
 
 def _binding(port: str) -> Steps:

@@ -12,12 +12,27 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.sonic.redis_adapter import SonicAdapter
-from tests.contract.rig import PATIENT, Hardware, Rig, fault
+from tests.contract.rig import (
+    NEW_PORT,
+    PATIENT,
+    REMOVED,
+    SHARED,
+    UNREADABLE,
+    Elsewhere,
+    Hardware,
+    Rig,
+    fault,
+)
 from tests.counterparts.switches.relay import Relay
 from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
 
 PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")
+
+
+OTHER = Watermark(700_000, 900_000, 0.9)
+_NO_THRESHOLDS = {"ecn": "ecn_all", "wred_green_enable": "true"}
+_NO_CURVE = {"green_min_threshold": "2000", "green_max_threshold": "1000"}
 
 
 def changes(data: bytes) -> bool:
@@ -60,6 +75,32 @@ class SonicHardware(Rig):
             bound = {rows[f"QUEUE|{port}|{queue}"]["wred_profile"] for port in PORTS for queue in self.queues}
             self.switch.set_config({f"WRED_PROFILE|{name}": wred_row(watermark) for name in sorted(bound)})
         self.switch.settle()
+
+    def elsewhere(self) -> Elsewhere:
+        def added(key: str, profile: str, **rows: dict[str, str]) -> None:
+            new_port = {"PORT|Ethernet12": {"lanes": "9", "speed": "100000", "admin_status": "up"}}
+            self.switch.set_config({**new_port, **rows, f"QUEUE|{key}": {"wred_profile": profile}})
+            self.switch.settle()
+
+        def removed() -> set[str]:
+            self.switch.remove_config(f"QUEUE|{PORTS[-1]}|{queue}" for queue in range(7))
+            return {PORTS[-1]}
+
+        lab = "WRED_PROFILE|LAB"
+        return {
+            UNREADABLE: lambda: added("Ethernet12|3", "LAB", **{lab: _NO_THRESHOLDS}),
+            NEW_PORT: lambda: added("Ethernet12|3", "LAB", **{lab: wred_row(OTHER)}),
+            SHARED: lambda: added("Ethernet0|5", self._edited()),
+            REMOVED: removed,
+        }
+
+    def somebody_sets_no_watermark(self) -> bool:
+        self.switch.set_config({f"WRED_PROFILE|{self._edited()}": _NO_CURVE})
+        return True
+
+    def _edited(self) -> str:
+        """The profile that a change edits, or has made."""
+        return self.switch.config_db()[f"QUEUE|{PORTS[0]}|3"]["wred_profile"]
 
     @contextmanager
     def ignoring(self) -> Iterator[None]:

@@ -211,7 +211,10 @@ class EosSwitch(HttpSwitch):
         return f"qos profile {name.removeprefix('service-profile ')}"
 
     def _note(self) -> None:
-        places = {f"qos profile {PROFILE}", *(self.effective(port) for port in PORTS)}
+        places = {
+            f"qos profile {PROFILE}",
+            *(self.effective(port) for port in PORTS if f"interface {port}" in self.running),
+        }
         found = [_WRED.fullmatch(self.line(queue, place) or "") for place in places for queue in QUEUES]
         self.history += [(int(match[1]), int(match[2])) for match in found if match]
 

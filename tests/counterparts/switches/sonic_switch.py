@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import redis.asyncio
@@ -177,6 +177,11 @@ class SonicSwitch:
             for key, row in rows.items():
                 writing.hset(key, mapping=dict(row))
             writing.execute()
+
+    def remove_config(self, keys: Iterable[str]) -> None:
+        """Removes rows of CONFIG_DB, as a port breakout does."""
+        self._config.delete(*keys)
+        self.settle()
 
     def settle(self, patience_s: float = 60.0) -> None:
         """Waits until orchagent has dealt with all that was set before."""

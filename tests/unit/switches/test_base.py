@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from switches.adapter import check_undo_allowed
 from switches.base import QueueWatermark, Reading, StagedChange
-from switches.errors import CapabilityError
+from switches.errors import CapabilityError, ReadBackError
 from twin.watermark import Watermark
 
 OLD, NEW = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.05)
@@ -91,12 +92,28 @@ def test_what_a_reading_says_of_a_change(
     )
 
 
-def test_a_queue_that_is_not_read_is_neither_made_nor_undone_nor_explained() -> None:
+def test_a_queue_that_is_not_read_is_neither_made_nor_explained() -> None:
     staged, found = change(OLD, OLD), reading(NEW)
     assert not staged.made_in(found)
-    assert not staged.undone_in(reading(OLD))
     assert not staged.explains(found)
-    assert not change(OLD, None).undone_in(reading(OLD))
+
+
+def test_a_queue_that_is_gone_keeps_no_other_from_being_undone() -> None:
+    staged = change(OLD, OLD)
+    assert staged.undone_in(reading(OLD))
+    assert change(OLD, None).undone_in(reading(OLD))
+    assert not staged.undone_in(reading(NEW))
+    assert staged.explains_left(reading(NEW))
+    assert not staged.explains_left(reading(OTHER))
+    assert staged.left_in(reading(NEW)) == staged.before[:1]
+
+
+def test_an_answer_without_any_of_its_queues_is_no_undo() -> None:
+    staged = change(OLD, OLD)
+    assert not staged.undone_in(reading())
+    assert staged.left_in(reading()) == ()
+    with pytest.raises(ReadBackError, match="an undo finds at least one of the queues that were set"):
+        check_undo_allowed(staged, reading(), "switch 'leaf1'")
 
 
 def test_queues_that_the_change_is_not_about_do_not_matter() -> None:

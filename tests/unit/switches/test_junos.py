@@ -15,7 +15,14 @@ import pytest
 from switches.adapter import own_name
 from switches.base import SwitchAdapter
 from switches.device import UnitProfile
-from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import (
+    BusyError,
+    CapabilityError,
+    ConcurrentEditError,
+    InventoryError,
+    ReadBackError,
+    RefusedError,
+)
 from tests.contract.rigs.junos import BUFFER_BYTES, CONFIGURATION, JunosRig
 from tests.counterparts.switches.netconf_server import Pending, RpcError
 from twin.watermark import Watermark
@@ -392,3 +399,19 @@ def test_a_map_that_somebody_else_gave_the_port_stays(rig: JunosRig) -> None:
     configured(rig, other)
     with pytest.raises(ConcurrentEditError, match="et-0/0/1 with scheduler map sm-first"):
         adapter.apply(change)
+
+
+def test_a_drop_profile_that_somebody_has_spoilt_meanwhile_ends_the_undo(rig: JunosRig) -> None:
+    """The undo names it again; what it holds is theirs."""
+    change = rig.adapter().stage(NEW, "r1-a")
+    adapter = rig.adapter(settle_s=0.0)
+    adapter.apply(change)
+    adapter.confirm(change)
+    running = deepcopy(rig.server.store.running)
+    (level, *_) = [one for one in running.iter("drop-profiles") if one.findtext("name") == "dp-first"]
+    next(level.iter("drop-probability")).text = "7"
+    rig.server.store.set_running(running)
+    with pytest.raises(ReadBackError):
+        adapter.rollback(change)
+    with pytest.raises(ConcurrentEditError, match="leaves what others have set"):
+        adapter.rollback(change)

@@ -124,3 +124,14 @@ def test_an_error_answer_need_not_be_a_problem_document(content: bytes) -> None:
     adapter = LabAdapter(LEAF1, clock_ns=lambda: 7, transport=transport)
     with pytest.raises(SwitchError, match="500 to GET"):
         adapter.read()
+
+
+def test_an_undo_of_which_no_port_is_left_is_tried_again() -> None:
+    lab = Lab()
+    adapter = lab.adapter()
+    change = adapter.stage(NEW, "r1")
+    adapter.apply(change)
+    lab.ports["leaf1"] = {}
+    with pytest.raises(ReadBackError, match="none of them"):
+        adapter.rollback(change)
+    assert lab.ports["leaf1"] == {}

@@ -264,6 +264,32 @@ def test_an_undo_within_the_timer_keeps_also_what_it_cannot_read(
         here.rollback(change)  # it is left alone, and not tried again for ever
 
 
+def test_an_undo_within_the_timer_does_not_look_at_other_queues(switch: EosSwitch, adapter: Switches) -> None:
+    """Confirming the change for what stands elsewhere would leave it, without the timer."""
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    line = line_of(OTHER).replace("bytes", "milliseconds")
+    switch.running["qos profile LAB"] = {"uc-tx-queue 3": {line: {}}}
+    switch.running["interface Ethernet3/1"] = {"service-profile LAB": {}}
+    commands(switch)
+    here.rollback(change)
+    assert ["configure session ecntwin-r1-a abort"] in commands(switch)
+    assert (switch.line(3), switch.waiting) == (line_of(FIRST), None)
+
+
+def test_marking_that_somebody_has_turned_off_stays_off(switch: EosSwitch, adapter: Switches) -> None:
+    """The queue's section is shown no more once it is empty."""
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    here.confirm(change)
+    del switch.running[f"qos profile {PROFILE}"]["uc-tx-queue 3"]
+    with pytest.raises(ConcurrentEditError):
+        here.rollback(change)
+    assert switch.line(3) is None
+
+
 def test_a_change_that_did_not_take_is_committed_anew(switch: EosSwitch, adapter: Switches) -> None:
     here = adapter()
     change = here.stage(NEW, "r1-a")

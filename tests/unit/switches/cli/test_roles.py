@@ -238,6 +238,41 @@ def test_on_nxos_a_port_left_without_a_policy_is_bound_again(
     assert nxos.running == before
 
 
+def test_a_copy_that_others_have_given_to_their_port_runs_the_old_watermark_again(
+    eos: EosSwitch, arista: Adapters[EosAdapter], nxos: NxosSwitch, nexus: Adapters[NxosAdapter]
+) -> None:
+    for adapter, switch, binding in (
+        (arista(role=HOST, ports=("Ethernet1/1",)), eos, "service-profile "),
+        (nexus(role=HOST, ports=("Ethernet1/1",)), nxos, BINDING),
+    ):
+        change = adapter.stage(NEW, "r1-a")
+        adapter.apply(change)
+        adapter.confirm(change)
+        (own,) = [line for line in switch.running["interface Ethernet1/1"] if line.startswith(binding)]
+        switch.running["interface Ethernet1/9"] = {own: {}}
+        adapter.rollback(change)
+        assert own not in switch.running["interface Ethernet1/1"]
+        assert own in switch.running["interface Ethernet1/9"]
+    assert eos.line(3, eos.effective("Ethernet1/9")) == eos_line(FIRST)
+    assert nxos.line(3, nxos.effective("Ethernet1/9")) == line_of(FIRST)
+
+
+def test_on_nxos_a_port_that_is_refused_because_it_is_gone_comes_last(
+    nxos: NxosSwitch, nexus: Adapters[NxosAdapter]
+) -> None:
+    del nxos.running["system qos"]
+    nxos.running["interface Ethernet1/2"] = {BINDING + POLICY: {}}
+    adapter = nexus(role=HOST, ports=("Ethernet1/1", "Ethernet1/2"))
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    del nxos.running["interface Ethernet1/1"]
+    nxos.refuses = "interface Ethernet1/1"
+    with pytest.raises(RefusedError):
+        adapter.rollback(change)
+    assert nxos.effective("Ethernet1/2") == POLICY
+
+
 def test_on_nxos_a_copy_that_was_never_bound_goes_with_the_undo(
     nxos: NxosSwitch, nexus: Adapters[NxosAdapter]
 ) -> None:
