@@ -157,7 +157,7 @@ class LinkDocument(Document):
 
 
 class _Asked(RequestBody):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
 
 
 class AdvanceInput(_Asked):

@@ -130,7 +130,7 @@ class AcknowledgementDocument(Document):
 class AcknowledgementInput(RequestBody):
     """An acknowledgement's note, if any."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     note: Note = None
 
@@ -141,7 +141,7 @@ class SilenceInput(RequestBody):
     Give its end as ``until``, or how long it lasts as ``for_s``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     kind: Annotated[str | None, Field(description="A kind of alarm.", examples=["pfc_frames"])] = None
     switch: Annotated[

@@ -35,9 +35,11 @@ class Document(BaseModel):
 
 
 class RequestBody(BaseModel):
-    """An object in a request. All its errors are listed, so the number of keys is limited."""
+    """An object in a request. A key that is not known is an error: it may be a misspelt precondition. All
+    errors are listed, so the number of keys is limited.
+    """
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod

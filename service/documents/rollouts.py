@@ -325,7 +325,7 @@ class FreezeDocument(Document):
 class FreezeInput(RequestBody):
     """Freeze or thaw."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     frozen: bool
     """True lets no switch be set until false."""

@@ -106,7 +106,7 @@ class HashDocument(Document):
 class HashInput(RequestBody):
     """What a switch is to hash by."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     value: Annotated[str, Field(max_length=64, examples=["50"])]
     """One of its `choices`; where it has none, a whole number below 2^32."""

@@ -98,6 +98,23 @@ async def test_what_is_no_longer_good_is_not_approved(
     assert (await here.get("/v1/rollouts"))["total"] == 0
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"incumbent": None, "Incumbent": INCUMBENT | {"pmax": 0.3}},
+        {"part": ["watermark", "nic"]},
+        {"together": {"watermark": INCUMBENT, "byRole": {}}},
+    ],
+    ids=lambda body: list(body)[-1],
+)
+async def test_a_precondition_that_is_misspelt_approves_nothing(here: Here, body: dict[str, Any]) -> None:
+    at = await here.tuned()
+    problem = await here.post(f"{at}/approve", body, status=422)
+    assert "the key is not known here" in problem["rule"]
+    assert (await here.get(at))["status"] == "pending"
+    assert "apply" not in here.switches["leaf1"].calls
+
+
 async def test_after_a_rollback_what_was_made_for_the_change_is_over() -> None:
     async with started() as here:
         await here.feed()
