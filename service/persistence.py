@@ -206,10 +206,11 @@ class Restore:
         persistence, store = self.persistence, self.persistence.store
         await asyncio.to_thread(persistence.database.open)
         await persistence.tokens.read()
+        # Before the recommendations, which expire where the topology lacks their switches.
+        await self.topology.restore()
         store.restore(await persistence.rounds.newest(self.keep))
         if self.inventory is not None:
             await persistence.revisions.loaded("inventory", self.inventory, FROM_SETTINGS)
-        await self.topology.restore()
         await self.alarms.restore()
         await self.rollouts.resume()
         for rollout in reversed(self.rollouts.newest(len(self.rollouts))):

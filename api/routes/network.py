@@ -65,6 +65,7 @@ async def put_topology(
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
         declared = await made_in(service.answers, lambda: topology_from_json(document))
         await service.topology.declare(declared, caller.name)
+        service.validity.review()
         change.after = await made_in(service.answers, declared.to_json)
     return await _both(service)
 

@@ -228,6 +228,11 @@ class Validity:
 
     def _outdated(self, entry: Entry) -> str | None:
         """A sentence on why the advice is outdated; None if it is still valid."""
+        # Also of switches in the inventory: what the topology lacks sends no reports for the guards to see.
+        declared = self.window.declared
+        if declared and (gone := [name for name in entry.switches if name not in declared.switch_names]):
+            are = "is" if len(gone) == 1 else "are"
+            return f"{list_text(gone, _NAMED)} {are} not in the topology declared since."
         changed = {
             name: runs
             for name in entry.switches

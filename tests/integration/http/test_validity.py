@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from switches.base import QueueWatermark, Reading, StagedChange
 from tests.integration.http.test_rollouts import FOREIGN, TUNING, Fleet, Here, started
-from tests.integration.service import traffic
+from tests.integration.service import TOPOLOGY, traffic
 from tests.unit.service.rollouts.world import Switch, away
 from tests.unit.service.tuning.rounds import keeping
 
@@ -41,6 +42,11 @@ async def here(request: pytest.FixtureRequest) -> AsyncIterator[Here]:
         yield made
 
 
+async def declared(here: Here, before: str, after: str) -> None:
+    topology = json.loads(json.dumps(TOPOLOGY).replace(before, after))
+    assert (await here.client.put("/v1/topology", json=topology)).status_code == 200
+
+
 async def stale(here: Here) -> None:
     here.hand.now_s += 61
 
@@ -51,6 +57,10 @@ async def frozen(here: Here) -> None:
 
 async def set_by_hand(here: Here) -> None:
     here.switches["leaf1"].running = FOREIGN
+
+
+async def renamed(here: Here) -> None:
+    await declared(here, "leaf1", "torX")
 
 
 async def unreachable(here: Here) -> None:
@@ -69,6 +79,7 @@ CASES = {
         "expired",
         "leaf1 now runs Kmin 800 KB, Kmax 3.2 MB, Pmax 10 %, and it was made for Kmin 400 KB",
     ),
+    renamed: ("expired", "leaf1 is not in the topology declared since"),
     unreachable: ("pending", "leaf1 cannot be read (leaf1: received no answer"),
     newer: ("superseded", "it is superseded"),
 }
@@ -96,6 +107,14 @@ async def test_what_is_no_longer_good_is_not_approved(
         assert f"{problem['rule']}." == f"it is blocked: {block['reason']}"
     assert "apply" not in here.switches["leaf1"].calls
     assert (await here.get("/v1/rollouts"))["total"] == 0
+
+
+async def test_what_a_replaced_topology_ends_is_told_at_once_and_what_it_leaves_goes_on(here: Here) -> None:
+    at = await here.tuned()
+    await declared(here, "h3", "h9")
+    assert (await here.get(at))["status"] == "pending"
+    await declared(here, "leaf1", "torX")
+    assert here.service.store.get(at.rpartition("/")[2]).status == "expired"
 
 
 @pytest.mark.parametrize(
