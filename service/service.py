@@ -430,6 +430,8 @@ class Service:
             reasons.append("No INT report has been accepted yet; post some to /v1/telemetry/int.")
         elif self.window.stale:
             reasons.append(f"The newest INT report came {age_s:.0f} s ago; look at the exporters.")
+        elif self.window.empty:
+            reasons.append("No INT report accepted since the topology was declared; does it lack a switch?")
         if (failure := self.tuning.last_failure) is not None:
             ago_s = self._clocks.monotonic_s() - failure.at_s
             reasons.append(f"The last round failed {ago_s:.0f} s ago: {failure.why}")

@@ -51,7 +51,7 @@ async def get_readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
         reasons=reasons,
         window=_window(service),
         storage=_storage(service),
-        measured=service.window.age_s() is not None,
+        measured=not service.window.empty,
         advice=service.store.current().id if len(service.store) else None,
         version=ecntwin_version(),
         scopes=sorted(caller.scopes),

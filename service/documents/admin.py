@@ -66,7 +66,7 @@ class StandingDocument(ServiceReadinessDocument):
     """Ready: a recommendation can be made now."""
 
     measured: bool
-    """Whether any report has been accepted since the start."""
+    """Whether the window holds reports, so that there is a state to show."""
     advice: str | None
     """Id of the recommendation in force; null before the first round."""
     version: str

@@ -96,7 +96,7 @@ class Condition:
 
     async def measure(self) -> bool:
         """Measures the window, if it is fresh and has changed; returns whether it did."""
-        if self.window.stale:
+        if self.window.stale or self.window.empty:
             return False
         snapshot, state = await self.window.seen()
         if state is self._measured:
@@ -127,12 +127,14 @@ class Condition:
         figures = [self._figure(one, points) for one in _FIGURES]
         age_s = self.window.age_s()
         as_of = timestamp(points[-1].at_ns) if points else None
-        if not points or self.window.stale:
+        if not points or self.window.stale or self.window.empty:
             why = (
                 "no telemetry has arrived yet"
                 if age_s is None
                 else f"the newest INT report came {age_s:.0f} s ago"
                 if self.window.stale
+                else "no INT report has been accepted since the topology was declared"
+                if self.window.empty
                 else "it is being measured"
             )
             return ConditionDocument(

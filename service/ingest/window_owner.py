@@ -99,6 +99,11 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         age_s = self.age_s()
         return age_s is None or age_s > self._limits.stale_after_s
 
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no report: none came, or none since another topology was declared."""
+        return self.start_ns is None
+
     async def ingest(self, decode: ReportDecoder, *, body: bytes | None = None) -> IngestDocument:
         """Adds the reports that ``decode`` returns; a ``ReportSink``."""
 

@@ -140,7 +140,9 @@ class TuningLoop:
                 await self._until_due()
                 if self._stopping.is_set():
                     return
-                if self.running or self.window.stale or self.window.accepted == self._accepted_at_last_round:
+                window = self.window
+                unchanged = window.accepted == self._accepted_at_last_round
+                if self.running or window.stale or window.empty or unchanged:
                     self.metrics.rounds.labels("skipped").inc()
                     continue
                 await self.run_now()

@@ -265,6 +265,11 @@ class Validity:
                 "No INT report has been accepted since the service started.",
                 "wait for the exporters' reports",
             )
+        elif self.window.empty:
+            yield Block(
+                "No INT report has been accepted since the topology was declared.",
+                "wait for the exporters' reports, or correct the topology where it rejects them",
+            )
         if (held := self.rollouts.held(entry.switches)) is not None:
             rule, remedy = held
             yield Block(f"{rule[0].upper()}{rule[1:]}.", remedy)

@@ -187,7 +187,8 @@ class Window:
         """
         held = self._held()
         if held is None:
-            raise WindowError("window", None, "no report has arrived yet", "post INT reports and ask again")
+            rule = "it holds no report (none came, or another topology was declared)"
+            raise WindowError("window", None, rule, "post INT reports and ask again")
         last, newest_ns = held
         first = last - self.settings.n_periods + 1
         merged = np.zeros(len(FlowClass), np.int64)

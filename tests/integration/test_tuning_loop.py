@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ import pytest
 from service.tuning.round import run_round
 from settings.model import Settings
 from tests.integration.gate import Gate
-from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
+from tests.integration.service import PATIENCE_S, SMALL, TOPOLOGY, Running, Wanted, running, traffic
 from tests.unit.twin.advice.test_guard import LEARNT
 from tests.unit.twin.analytic_engine import HERE
 from twin.advice.artefact import Feature
@@ -70,6 +71,19 @@ async def test_a_round_follows_reports_and_waits_for_new_ones() -> None:
         await waiting
         listed = (await here.client.get("/v1/recommendations")).json()
         assert sum(one["support"]["rounds"] for one in listed["recommendations"]) == 2
+
+
+async def test_no_round_fails_on_a_window_that_another_topology_emptied() -> None:
+    async with running(Wanted(settings=Settings(**QUICK))) as here:
+        waiting = asyncio.ensure_future(heard(here, finished))
+        await here.post_reports(traffic())
+        await waiting
+        other = json.loads(json.dumps(TOPOLOGY).replace("leaf1", "tor1"))
+        assert (await here.client.put("/v1/topology", json=other)).status_code == 200
+        here.service.tuning._accepted_at_last_round = -1  # as if more had come before it was declared
+        skipped = counted(here, "skipped")
+        await until(lambda: counted(here, "skipped") >= skipped + 3)
+        assert counted(here, "failed") == 0
 
 
 async def test_a_round_begins_as_soon_as_traffic_changes() -> None:

@@ -117,6 +117,29 @@ async def test_what_a_replaced_topology_ends_is_told_at_once_and_what_it_leaves_
     assert here.service.store.get(at.rpartition("/")[2]).status == "expired"
 
 
+async def test_without_reports_of_the_declared_fabric_nothing_is_approved_or_said_to_be_ready(
+    here: Here,
+) -> None:
+    at = await here.tuned()
+    assert (await here.get("/v1/readiness"))["ready"]
+    await declared(here, "Ethernet3", "Ethernet9")  # h3's, whose reports the window holds
+    standing = await here.get("/v1/readiness")
+    assert (standing["ready"], standing["measured"], standing["window"]["held_s"]) == (False, False, 0)
+    (reason,) = standing["reasons"]
+    assert reason.startswith("No INT report accepted since the topology was declared")
+    (block,) = (await here.get(at))["blocked"]
+    assert block["reason"] == "No INT report has been accepted since the topology was declared."
+    assert block["reason"].removesuffix(".") in (await here.refused(f"{at}/approve"))["rule"]
+    assert "another topology was declared" in (await here.get("/v1/state", 409))["rule"]
+    assert not await here.service.condition.measure()
+    unknown = "Unknown: no INT report has been accepted since the topology was declared."
+    assert (await here.get("/v1/condition"))["sentence"] == unknown
+    await here.post_reports([one for one in traffic() if one["hops"][0]["ingress_port"] != "Ethernet3"])
+    assert (await here.get("/v1/readiness"))["ready"]
+    assert (await here.get(at))["blocked"] == []
+    assert (await here.post(f"{at}/approve"))["status"] == "approved"
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -63,7 +63,7 @@ def total_bytes(state: NetworkState) -> float:
 def test_an_empty_window_says_so() -> None:
     window = Window()
     assert window.last_report_ns is None
-    with pytest.raises(WindowError, match="no report has arrived yet"):
+    with pytest.raises(WindowError, match="it holds no report"):
         window.state()
     assert window.add(ReportBatch.empty()).accepted == 0
     with pytest.raises(WindowError):
