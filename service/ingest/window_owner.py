@@ -174,7 +174,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     @property
     def warm(self) -> bool:
         """Whether reports fill the window; the period in progress does not count as full."""
-        return self.held_s >= self.length_s - self._settings.period_ns / NS_PER_S
+        return not self.empty and self.held_s >= self.length_s - self._settings.period_ns / NS_PER_S
 
     async def discovered(self) -> Topology | None:
         """The topology discovered from the reports' hops, computed like ``state``; None while the window is

@@ -16,7 +16,7 @@ from telemetry.network.assemble import Snapshot
 from telemetry.report import ReportBatch
 from telemetry.state import NetworkState
 from tests.counterparts.pods import Pods
-from tests.integration.service import TOPOLOGY, Running, traffic
+from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +43,13 @@ async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running
     later = (await here.client.get("/v1/state")).json()
     assert later["stale"]
     assert later["age_s"] == 3_600
+
+
+async def test_an_empty_window_of_one_period_is_not_full() -> None:
+    async with running(Wanted(manual(telemetry={"n_periods": 1}))) as here:
+        assert not (await here.get("/readyz"))["window"]["warm"]
+        await here.post_reports(traffic(1))
+        assert (await here.get("/readyz"))["window"]["warm"]
 
 
 async def test_a_declared_switch_is_in_the_metrics_however_many_others_are_named(here: Running) -> None:
