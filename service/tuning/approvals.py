@@ -81,7 +81,7 @@ class Approvals:
         what ``Validity.check`` does, in a dry run too. A critical alarm on its switches becomes a
         ``caution``, but stops no person.
         """
-        entry = self._undecided(recommendation_id)
+        entry = await self._undecided(recommendation_id)
         self.rollouts.check_journal_read()
         alarm = self.alarms.holding(entry.switches)
         self.validity.deciding.add(entry.id)
@@ -137,7 +137,7 @@ class Approvals:
         """Rejects a pending recommendation; raises ``ConflictError`` where it is not pending, and
         ``UnavailableError`` where the decision cannot be saved.
         """
-        entry = self._undecided(recommendation_id)
+        entry = await self._undecided(recommendation_id)
         self.validity.deciding.add(entry.id)
         try:
             rejected = self.store.decided(entry, "rejected", by)
@@ -196,12 +196,19 @@ class Approvals:
         _log.info("recommendation %s: %s", entry.id, sentence)
         self.store.caution(entry, sentence)
 
-    def _undecided(self, recommendation_id: str) -> Entry:
-        entry = self.store.pending(recommendation_id)
-        if entry.id in self.validity.deciding:
-            remedy = "look at /v1/recommendations/current"
-            raise ConflictError(f"recommendation {entry.id!r}", None, "it is being decided", remedy)
-        return entry
+    async def _undecided(self, recommendation_id: str) -> Entry:
+        """The pending one of that id; raises ``ConflictError`` with the status of one that is only in the
+        database, as ``RecommendationStore.fetch`` finds it.
+        """
+        entry = (await self.store.fetch(recommendation_id)).undecided()
+        if self.store.find(entry.id) is None:
+            keep = self.settings.tuning.keep
+            rule = f"only one of the newest {keep} rounds (tuning.keep) can be approved or rejected"
+        elif entry.id in self.validity.deciding:
+            rule = "it is being decided"
+        else:
+            return entry
+        raise ConflictError(f"recommendation {entry.id!r}", None, rule, "look at /v1/recommendations/current")
 
     async def _plan(self, entry: Entry, part: Part | None) -> RolloutPlan:
         rollout_id, number = entry.id, 1

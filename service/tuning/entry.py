@@ -16,6 +16,7 @@ from service.history.measured import Measured
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from service.tuning.together import Together
+from settings.errors import ConflictError
 from switches.base import StagedChange
 from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import Recommendation
@@ -133,6 +134,19 @@ class Entry:
     expired: str | None = None
     expired_ns: int | None = None
     sets: tuple[str, ...] = ("watermark",)
+
+    def undecided(self) -> Self:
+        """Itself; raises ``ConflictError`` with its status where it is not pending."""
+        if self.status == "pending":
+            return self
+        raise ConflictError(
+            f"recommendation {self.id!r}",
+            None,
+            f"it is expired: {self.expired.removesuffix('.')}"
+            if self.expired
+            else f"it is {self.status}; only a pending recommendation can be approved or rejected",
+            "look at /v1/recommendations/current",
+        )
 
     @classmethod
     def of(

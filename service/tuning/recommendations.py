@@ -21,7 +21,7 @@ from service.history.measured import Measured
 from service.tuning.entry import Decision, Entry, PredictedGain, Support, queue_ratio, to_decide
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
-from settings.errors import ConflictError, NotFoundError, UnavailableError
+from settings.errors import NotFoundError, UnavailableError
 from store import rounds
 from store.ages import Instant, Uptime
 from store.database import Database, Recorder
@@ -349,7 +349,7 @@ class RecommendationStore:
             raise NotFoundError(
                 f"recommendation {entry_id!r}",
                 None,
-                f"not found; the newest {self._keep} rounds are kept",
+                "it was never made, or is no longer kept (storage.keep_recommendations, keep_days)",
                 "ecntwin recommendations, or GET /v1/recommendations, lists them",
             ) from None
 
@@ -418,17 +418,7 @@ class RecommendationStore:
 
     def pending(self, entry_id: str) -> Entry:
         """The pending entry of that id; raises ``ConflictError`` if it is not pending."""
-        entry = self.get(entry_id)
-        if entry.status != "pending":
-            raise ConflictError(
-                f"recommendation {entry_id!r}",
-                None,
-                f"it is expired: {entry.expired.removesuffix('.')}"
-                if entry.expired
-                else f"it is {entry.status}; only a pending recommendation can be approved or rejected",
-                "look at /v1/recommendations/current",
-            )
-        return entry
+        return self.get(entry_id).undecided()
 
     def expire(self, entry: Entry, reason: str) -> Entry:
         """Expires a pending one; ``reason`` is a sentence on why it is no longer valid."""

@@ -21,9 +21,10 @@ from switches.errors import ReadBackError
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
 from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
-from tests.unit.service.tuning.rounds import changing
+from tests.unit.service.tuning.rounds import changing, keeping
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.search.test_co_tuning import HERE as CO_TUNED
+from twin.search.recommendation import Verdict, VerdictKind
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
@@ -221,6 +222,25 @@ async def test_an_unknown_recommendation_is_a_404(here: Running, path: str) -> N
     answer = await here.client.request("POST" if path else "GET", f"/v1/recommendations/none{path}")
     assert answer.status_code == 404
     assert "'none'" in answer.json()["where"]
+    assert "storage.keep_recommendations" in answer.json()["rule"]
+
+
+@pytest.mark.parametrize("decision", DECIDED)
+async def test_what_is_in_the_database_alone_is_not_unknown(tmp_path: Path, decision: str) -> None:
+    storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
+    unsure = replace(keeping().recommendation, verdict=Verdict(VerdictKind.UNCALIBRATED, ""))
+    async with running(Wanted(manual(tuning={"enabled": False, "keep": 1}, storage=storage))) as here:
+        made = []
+        for result in (keeping(), changing(), replace(keeping(), recommendation=unsure)):
+            made.append(here.service.store.add(result, 1.0).id)  # what cannot tell leaves what waits
+            await here.service.recorder.flush()
+        kept, pending, _ = made
+        for one, status, rule in (
+            (kept, "kept", "it is kept; only a pending recommendation can be approved or rejected"),
+            (pending, "pending", "only one of the newest 1 rounds (tuning.keep) can be approved or rejected"),
+        ):
+            assert (await here.get(f"/v1/recommendations/{one}"))["status"] == status
+            assert (await here.post(f"/v1/recommendations/{one}/{decision}", status=409))["rule"] == rule
 
 
 async def test_before_the_first_round_there_is_no_current_one(here: Running) -> None:

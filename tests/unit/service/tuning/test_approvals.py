@@ -37,15 +37,18 @@ def taken_back(state: RolloutState) -> RolloutState:
 
 def test_an_approval_names_switches_that_could_not_be_read() -> None:
     names = [f"leaf{number}" for number in range(9)]
-    entry = SimpleNamespace(id="x", switches=names, changes=True)
+    entry = SimpleNamespace(id="x", switches=names, changes=True, undecided=lambda: entry)
 
     async def refresh(switches: Sequence[str], *, from_now: bool) -> Sequence[str]:
         return switches if from_now else []
 
+    async def fetch(_: str) -> SimpleNamespace:
+        return entry
+
     parts: dict[str, Any] = dict.fromkeys(("settings", "saved", "watcher", "audit", "events"))
     parts |= {
         "fleet": SimpleNamespace(refresh=refresh),
-        "store": SimpleNamespace(pending=lambda _: entry),
+        "store": SimpleNamespace(fetch=fetch, find=lambda _: entry, pending=lambda _: entry),
         "rollouts": SimpleNamespace(check_journal_read=lambda: None),
         "alarms": SimpleNamespace(holding=lambda _: None),
         "validity": SimpleNamespace(deciding=set(), check=lambda *_: None),
