@@ -200,7 +200,7 @@ def run_round(
         long=tuple(ask.fabric.sending(one, state.topology) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
         by_role=exceptions,
-        notes=(*found.notes, *_waiting_note(waiting), *mixed, *ask.notes),
+        notes=(*found.notes, *_waiting_note(waiting), *_strangers_note(state), *mixed, *ask.notes),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
     if found.failure is not None:  # only the incumbent's figures are needed: nothing else will be recommended
@@ -289,6 +289,18 @@ def _waiting_note(share: float | None) -> tuple[str, ...]:
         f"Large messages wait for others here ({percent_text(share)} of their bytes), but are replayed when "
         "they were seen to start: what a watermark does to bulk transfers is known less well than the error "
         "says.",
+    )
+
+
+def _strangers_note(state: NetworkState) -> tuple[str, ...]:
+    hosts = {host.name for host in state.topology.hosts}
+    ends = zip(state.flows.src_host, state.flows.dst_host, strict=True)
+    strangers = [next(end for end in both if end not in hosts) for both in ends if not hosts.issuperset(both)]
+    if not strangers or not state.topology_declared:
+        return ()
+    return (
+        f"The hosts of {len(strangers)} of {len(state.flows)} flows are not in the declared topology, such "
+        f"as {strangers[0]}: the twin leaves these flows out until they are declared.",
     )
 
 

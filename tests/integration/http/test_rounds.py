@@ -62,6 +62,17 @@ async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) ->
     assert found["seed"] == 1
 
 
+async def test_flows_of_hosts_that_the_topology_lacks_are_told(here: Running) -> None:
+    assert not any("declared topology" in note for note in (await here.post("/v1/tune"))["notes"])
+    strange = [one | {"flow": one["flow"] | {"src": "10.9.9.9"}} for one in traffic(300, first=900)[::3]]
+    assert (await here.post_reports(strange))["rejected"] == 0
+    (told,) = [note for note in (await here.post("/v1/tune"))["notes"] if "declared topology" in note]
+    assert told.startswith("The hosts of 1 of 4 flows are not in the declared topology, such as 10.9.9.9: ")
+    async with running() as discovered:
+        await discovered.post_reports(strange)
+        assert not any("declared" in note for note in (await discovered.post("/v1/tune"))["notes"])
+
+
 async def test_a_second_opinion_is_told_everywhere() -> None:
     search = replace(SMALL, second_engine=f"{HERE}:LongerQueuesEngine")
     async with running(Wanted(search=search)) as here:
