@@ -27,7 +27,7 @@ from telemetry.decode.arrow_stream import (
     record_batches,
 )
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, Decoded, unpacked
-from telemetry.decode.json import MAX_HOPS, WORDING
+from telemetry.decode.json import MAX_HOPS, MOST_INT32, MOST_NS, MOST_QUEUE_BYTES, WORDING
 from telemetry.decode.records import shown, too_many
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.report import (
@@ -44,8 +44,6 @@ from telemetry.report import (
 MOST_PROBLEMS = 20_000
 """Limit for one stream: a row takes a few bytes, the sentence about it a hundred."""
 
-_MOST_NS = 2**63 - 1
-_MOST_INT32 = 2**31 - 1
 _ROW_BYTES, _HOP_BYTES = 100, 120  # of a row and a hop while they are decoded
 _SHOWN_BYTES = 512  # of a text, before it is shortened for a message
 
@@ -80,13 +78,13 @@ def _whole(low: int, high: int) -> _ColumnType:
 _NAME = _ColumnType(_is_name, "strings, plain or by dictionary", None)
 _COLUMNS: Mapping[str, _ColumnType] = MappingProxyType(
     {
-        "ts_ns": _whole(0, _MOST_NS),
+        "ts_ns": _whole(0, MOST_NS),
         "src": _NAME,
         "dst": _NAME,
         "sport": _whole(0, 65_535),
         "dport": _whole(0, 65_535),
         "protocol": _whole(0, 255),
-        "packet_bytes": _whole(1, _MOST_INT32),
+        "packet_bytes": _whole(1, MOST_INT32),
         "sampling_rate": _ColumnType(_is_real, "floating-point numbers", (LEAST_SAMPLING_RATE, 1)),
     }
 )
@@ -95,10 +93,10 @@ _HOP_COLUMNS: Mapping[str, _ColumnType] = MappingProxyType(
         "switch": _NAME,
         "ingress_port": _NAME,
         "egress_port": _NAME,
-        "queue": _whole(0, _MOST_INT32),
-        "queue_bytes": _ColumnType(_is_real, "floating-point numbers or integers", (0, 2**53)),
-        "ingress_ts_ns": _whole(0, _MOST_NS),
-        "egress_ts_ns": _whole(0, _MOST_NS),
+        "queue": _whole(0, MOST_INT32),
+        "queue_bytes": _ColumnType(_is_real, "floating-point numbers or integers", (0, MOST_QUEUE_BYTES)),
+        "ingress_ts_ns": _whole(0, MOST_NS),
+        "egress_ts_ns": _whole(0, MOST_NS),
         "ecn_marked": _ColumnType(pa.types.is_boolean, "booleans", (0, 1)),
     }
 )
@@ -327,7 +325,7 @@ def _assembled(
     )
     places = [_names(hops[name]) for name in ("switch", "ingress_port", "egress_port")]
     queue = _numbers(hops["queue"])
-    site, at = numbered([*(place.digits() for place in places), queue.digits(_MOST_INT32 + 1)])
+    site, at = numbered([*(place.digits() for place in places), queue.digits(MOST_INT32 + 1)])
     queues = [None if number < 0 else number for number in queue.whole(-1)[at].tolist()]
     return ReportBatch(
         index=rows,

@@ -11,6 +11,7 @@ from msgspec.structs import astuple
 
 from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, unpacked
+from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.json import Name, Nanoseconds, QueueNumber
 from telemetry.decode.records import (
     MOST_EXPLAINED,
@@ -57,8 +58,8 @@ WORDING = Wording(
         {
             "switch": "switch is a name (1 to 256 characters)",
             "port": "port is a name (1 to 256 characters)",
-            "queue": "queue is a whole number, 0 or more, or null for the port as a whole",
-            "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
+            "queue": f"{REPORT.rules['queue']} for the port as a whole",
+            "ts_ns": REPORT.rules["ts_ns"],
         }
         | {
             name: f"{name} is a whole number from 0 to {MOST}, also as text, or null"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from telemetry.columns import offsets
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, Decoded, unpacked
 from telemetry.decode.json import WORDING as REPORT
-from telemetry.decode.json import Flow, Name, Nanoseconds, QueueNumber
+from telemetry.decode.json import Flow, Name, Nanoseconds, PacketBytes, QueueNumber
 from telemetry.decode.records import RecordType, Wording, read_records, unread_keys
 from telemetry.errors import ReportError
 from telemetry.report import (
@@ -100,7 +100,7 @@ class _Place(Struct, gc=False, frozen=True):
 class _Record(Struct, gc=False):
     ts_ns: Nanoseconds
     flow: Flow
-    packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
+    packet_bytes: PacketBytes
     sampling_rate: Annotated[float, Meta(ge=LEAST_SAMPLING_RATE, le=1)]
     header: Annotated[str, Meta(pattern=rf"^[0-9a-fA-F]{{{2 * HEADER_BYTES}}}\Z")]
     multi: Annotated[int, Meta(ge=1, le=_MOST_MULTI)] = 1

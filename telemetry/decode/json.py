@@ -38,6 +38,10 @@ from telemetry.report import (
 from telemetry.state import FlowKey
 
 MAX_HOPS = 64
+MOST_INT32, MOST_NS, MOST_QUEUE_BYTES = 2**31 - 1, 2**63 - 1, 2**53
+_TIME = f"a whole number of nanoseconds from 0 to {MOST_NS}"
+_NAME = f"a name (1 to {MAX_NAME_LENGTH} characters)"
+_ADDRESS = f"an address (1 to {MAX_NAME_LENGTH} characters)"
 
 WORDING = Wording(
     noun="report",
@@ -46,31 +50,32 @@ WORDING = Wording(
     absent="send null for a hop value the device does not give",
     rules=MappingProxyType(
         {
-            "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
+            "ts_ns": f"ts_ns is {_TIME}",
             "flow": "flow is an object with src, dst, sport, dport, protocol",
-            "src": "src is an address as a non-empty string",
-            "dst": "dst is an address as a non-empty string",
+            "src": f"src is {_ADDRESS}",
+            "dst": f"dst is {_ADDRESS}",
             "sport": "sport is a whole number from 0 to 65535",
             "dport": "dport is a whole number from 0 to 65535",
             "protocol": "protocol is a whole number from 0 to 255",
-            "packet_bytes": "packet_bytes is a whole number of bytes above 0",
+            "packet_bytes": f"packet_bytes is a whole number of bytes from 1 to {MOST_INT32}",
             "sampling_rate": f"sampling_rate is a share of packets, {LEAST_SAMPLING_RATE:g} to 1",
-            "hops": "hops is an array of 1 to 64 hop objects in path order",
-            "switch": "switch is a name (1 to 256 characters) or null",
-            "ingress_port": "ingress_port is a name (1 to 256 characters) or null",
-            "egress_port": "egress_port is a name (1 to 256 characters) or null",
-            "queue": "queue is a whole number, 0 or more, or null",
-            "queue_bytes": "queue_bytes is a number of bytes, 0 or more, or null",
-            "ingress_ts_ns": "ingress_ts_ns is a whole number of nanoseconds, 0 or more, or null",
-            "egress_ts_ns": "egress_ts_ns is a whole number of nanoseconds, 0 or more, or null",
+            "hops": f"hops is an array of 1 to {MAX_HOPS} hop objects in path order",
+            "switch": f"switch is {_NAME} or null",
+            "ingress_port": f"ingress_port is {_NAME} or null",
+            "egress_port": f"egress_port is {_NAME} or null",
+            "queue": f"queue is a whole number from 0 to {MOST_INT32}, or null",
+            "queue_bytes": f"queue_bytes is a number of bytes from 0 to {MOST_QUEUE_BYTES}, or null",
+            "ingress_ts_ns": f"ingress_ts_ns is {_TIME}, or null",
+            "egress_ts_ns": f"egress_ts_ns is {_TIME}, or null",
             "ecn_marked": "ecn_marked is true, false or null",
         }
     ),
 )
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
-QueueNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+QueueNumber = Annotated[int, Meta(ge=0, le=MOST_INT32)]
+PacketBytes = Annotated[int, Meta(gt=0, le=MOST_INT32)]
+Nanoseconds = Annotated[int, Meta(ge=0, le=MOST_NS)]
 _L4Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 
@@ -79,7 +84,7 @@ class _Hop(Struct, gc=False):
     ingress_port: Name | None = None
     egress_port: Name | None = None
     queue: QueueNumber | None = None
-    queue_bytes: Annotated[float, Meta(ge=0, le=2**53)] | None = None
+    queue_bytes: Annotated[float, Meta(ge=0, le=MOST_QUEUE_BYTES)] | None = None
     ingress_ts_ns: Nanoseconds | None = None
     egress_ts_ns: Nanoseconds | None = None
     ecn_marked: bool | None = None
@@ -99,7 +104,7 @@ class _Report(Struct, gc=False):
     ts_ns: Nanoseconds
     # Left as text: thousands of packets repeat one flow, so each spelling is decoded once (see _flows).
     flow: Raw
-    packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
+    packet_bytes: PacketBytes
     sampling_rate: Annotated[float, Meta(ge=LEAST_SAMPLING_RATE, le=1)]
     hops: Annotated[list[_Hop], Meta(min_length=1, max_length=MAX_HOPS)]
 

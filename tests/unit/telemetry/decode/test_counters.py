@@ -85,6 +85,18 @@ def test_a_bad_sample_is_named_and_the_others_kept(
     assert said.endswith("this sample was left out")
 
 
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"queue": 2**31}, "queue is a whole number from 0 to 2147483647, or null for the port as a whole"),
+        ({"ts_ns": 2**63}, "ts_ns is a whole number of nanoseconds from 0 to 9223372036854775807"),
+    ],
+)
+def test_a_rule_has_the_bound_that_the_value_breaks(changes: dict[str, Any], rule: str) -> None:
+    (problem,) = decode_counters(json.dumps(GOOD | changes).encode()).errors
+    assert f"; {rule}; " in problem.detail
+
+
 @pytest.mark.parametrize("missing", ["switch", "port", "ts_ns"])
 def test_whose_and_when_must_be_said(missing: str) -> None:
     lacking = {name: value for name, value in GOOD.items() if name != missing}

@@ -174,6 +174,25 @@ def test_a_bad_report_is_named_and_the_others_kept(
     assert said.count("; ") >= 2
 
 
+@pytest.mark.parametrize(
+    ("bad", "rule"),
+    [
+        (_hop(queue=2**32 - 1), "queue is a whole number from 0 to 2147483647, or null"),
+        (_hop(queue_bytes=1e308), "queue_bytes is a number of bytes from 0 to 9007199254740992, or null"),
+        (_hop(egress_ts_ns=2**63), "egress_ts_ns is a whole number of nanoseconds from 0 to 92233"),
+        (GOOD | {"ts_ns": 2**63}, "ts_ns is a whole number of nanoseconds from 0 to 9223372036854775807; "),
+        (
+            GOOD | {"packet_bytes": 999_999_999_999},
+            "packet_bytes is a whole number of bytes from 1 to 2147483647",
+        ),
+        (_flow(src="x" * 257), "src is an address (1 to 256 characters)"),
+    ],
+)
+def test_a_rule_has_the_bound_that_the_value_breaks(bad: Any, rule: str) -> None:
+    (problem,) = decode(json.dumps(bad).encode()).errors
+    assert f"; {rule}" in problem.detail
+
+
 def test_nan_is_named_as_such() -> None:
     body = b"[" + TEXT + b"," + TEXT.replace(b"7.5", b"NaN") + b"," + SECOND + b"]"
     decoded = decode(body)
