@@ -455,12 +455,13 @@ class ForecastAnswer(msgspec.Struct, frozen=True):
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):
-    """``unknown``: why the state of the freeze is not known."""
+    """``unknown``: why the state of the freeze is not known; ``saved``: a restart keeps it."""
 
     frozen: bool
     by: str | None
     at: str | None
     unknown: str | None = None
+    saved: bool = True
 
 
 class SwitchAnswer(msgspec.Struct, frozen=True):

@@ -436,10 +436,11 @@ def put_freeze(url: str, *, frozen: bool, as_json: bool) -> None:
 
 
 def freeze_text(found: FreezeAnswer) -> Text:
-    """``Frozen by alice since 14:03:11``, or why it is unknown."""
+    """``Frozen by alice since 14:03:11``, and whether a restart loses that; or why it is unknown."""
     if found.unknown is not None:
         return Text(f"Frozen or not is unknown: {found.unknown}", "bold yellow")
     if not found.frozen:
         return Text("Not frozen")
     since = "" if found.at is None else f" since {clock_text(found.at)}"
-    return Text(f"Frozen by {found.by or 'somebody'}{since}", "bold yellow")
+    unsaved = "" if found.saved else "; not saved yet, as the database cannot be written: a restart ends it"
+    return Text(f"Frozen by {found.by or 'somebody'}{since}{unsaved}", "bold yellow")

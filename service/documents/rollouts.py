@@ -316,6 +316,8 @@ class FreezeDocument(Document):
     """When that was; null where nobody did."""
     unknown: str | None
     """Why the journal of rollouts cannot be read; until then `frozen` is true. Null where it can."""
+    saved: bool
+    """False until the database has what is said here: it ends with the service if that ends before."""
 
     @classmethod
     def of(cls, freeze: Freeze) -> Self:

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 
 import msgspec
 
@@ -28,6 +29,7 @@ from service.rollouts.devices import MemberReading
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.runner import Runner, uncancelled
 from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
+from store.database import PAUSE_S
 from store.journal import ADOPTED, FREEZE, KNOWN, JournalEntry
 from switches.base import Reading
 from twin.watermark import Watermark
@@ -46,6 +48,8 @@ class Rollouts:
         self._keep = keep
         self._rollouts: dict[str, Rollout] = {}
         self._deciding = asyncio.Lock()
+        self._thawing = asyncio.Lock()
+        self._saving: asyncio.Task[None] | None = None
         self._forgotten: list[str] = []
         self._unresumed: dict[str, float] | None = None  # id → seconds not run; None: journal not read yet
 
@@ -177,28 +181,29 @@ class Rollouts:
     async def set_freeze(self, frozen: bool, by: str) -> Freeze:
         """Freezes (no switch is set until thawed; undoing continues) or thaws.
 
-        Raises ``UnavailableError`` where the journal cannot be written: then a freeze holds until the service
-        ends, and a thaw has no effect.
+        Raises ``UnavailableError`` where the journal cannot be written: then a freeze holds, and is saved as
+        soon as it can be, and a thaw has no effect.
         """
-        at_s, before = self.now_s(), self._runner.last_freeze
+        asked, before = Freeze(frozen, by, self.now_s(), saved=not frozen), self._runner.last_freeze
         if frozen:
-            self._runner.last_freeze = Freeze(frozen, by, at_s)  # at once: no further step starts
-        document = json.dumps({"frozen": frozen, "by": by}).encode()
-        try:
-            await self._journal.append(FREEZE, at_s, document)
-        except UnavailableError as error:
-            if not frozen:
-                raise
-            raise UnavailableError(
-                error.where,
-                error.received,
-                "the freeze holds, but is not saved and ends with the service",
-                "freeze once more when the database is back",
-            ) from error
-        if not frozen:
-            if self._runner.last_freeze != before:
-                return self.freeze  # somebody has frozen them while the thaw was written
-            self._runner.last_freeze = Freeze(frozen, by, at_s)
+            self._runner.last_freeze = asked  # at once: no further step starts
+            try:
+                await self._save(asked)
+            except UnavailableError as error:
+                if self._saving is None or self._saving.done():
+                    self._saving = asyncio.create_task(self._save_later(), name="save-freeze")
+                raise UnavailableError(
+                    error.where,
+                    error.received,
+                    "the freeze holds, but is not saved yet: it ends with the service if that ends before",
+                    "bring the database back, then it is saved by itself",
+                ) from error
+        else:
+            async with self._thawing:
+                await self._save(asked)
+                if self._runner.last_freeze != before:
+                    return self.freeze  # somebody has frozen them while the thaw was written
+                self._runner.last_freeze = asked
         _log.warning("switches are %s by %s", "frozen" if frozen else "thawed", by)
         for rollout in list(self._rollouts.values()):
             rollout.changed.set()
@@ -206,6 +211,47 @@ class Rollouts:
             with suppress(UnavailableError):  # its driver tells it once the journal can be written
                 await self._runner.record_freeze(rollout)
         return self.freeze
+
+    async def _save(self, asked: Freeze) -> None:
+        """Raises ``UnavailableError``."""
+        assert asked.at_s is not None  # only what nobody asked for has no time
+        await self._journal.append(FREEZE, asked.at_s, asked.document())
+        if self._runner.last_freeze is asked:
+            self._runner.last_freeze = replace(asked, saved=True)
+
+    async def _save_again(self) -> None:
+        """Saves the freeze in force unless it is saved. Raises ``UnavailableError``."""
+        async with self._thawing:  # behind a thaw in the journal it would hold after the next start
+            if not (freeze := self._runner.last_freeze).saved:
+                await self._save(freeze)
+                _log.warning("the freeze by %s is saved now", freeze.by)
+
+    async def _save_later(self) -> None:
+        """Tries to save the freeze in force until it is saved, or thawed.
+
+        A ``Recorder`` would not do: it may drop what waits, and writes past what the journal takes for lost.
+        """
+        while not self._runner.last_freeze.saved:
+            await asyncio.sleep(PAUSE_S)
+            try:
+                await self._save_again()
+            except UnavailableError:
+                continue
+            except Exception:
+                _log.exception("the freeze could not be saved; it is tried again")
+
+    async def _save_last(self, within_s: float) -> None:
+        """Tries once more, for at most ``within_s``, if the freeze in force is not saved."""
+        if self._saving is None:
+            return
+        self._saving.cancel()
+        await asyncio.gather(self._saving, return_exceptions=True)
+        try:
+            async with asyncio.timeout(within_s):
+                await self._save_again()
+        except Exception:
+            by = self._runner.last_freeze.by
+            _log.error("the freeze by %s ends here: the database could not be written", by)
 
     def was_read(self, reading: MemberReading) -> None:
         """Handles a reading: a member that does not run what an active rollout set on it has that rollout
@@ -309,6 +355,7 @@ class Rollouts:
         """Lets running steps end; the next start resumes the rollouts from the journal."""
         async with AsyncExitStack() as ending:  # in reverse order, even if some fail
             ending.callback(self._journal.close)
+            ending.push_async_callback(self._save_last, grace_s)
             # The next service resumes these switches from the journal: no step may run after that.
             ending.push_async_callback(asyncio.to_thread, self._runner.end_steps)
             tasks = self._runner.stop_soon(self._rollouts.values())

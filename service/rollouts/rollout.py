@@ -27,18 +27,23 @@ from twin.watermark import Watermark
 class Freeze:
     """Whether switches may be set, who last changed that, and when (seconds since 1970; None: never).
 
-    ``unknown`` says why earlier decisions could not be read yet; until then ``frozen`` is true.
+    ``unknown`` says why earlier decisions could not be read yet; until then ``frozen`` is true. ``saved``:
+    the journal has it, so that a restart keeps it.
     """
 
     frozen: bool = False
     by: str | None = None
     at_s: float | None = None
     unknown: str | None = None
+    saved: bool = field(default=True, compare=False)  # one that is saved late is the same decision
 
     @classmethod
     def of(cls, document: str, at_s: float) -> Self:
         found = json.loads(document)
         return cls(bool(found["frozen"]), str(found["by"]), at_s)
+
+    def document(self) -> bytes:
+        return json.dumps({"frozen": self.frozen, "by": self.by}).encode()
 
 
 @dataclass(slots=True)

@@ -214,7 +214,8 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
     monkeypatch.setattr("service.persistence.RETRY_EVERY_S", 0.05)
     file = tmp_path / "ecntwin.db"
     async with over(f"sqlite:///{file}") as first:
-        assert await first.get("/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
+        thawed = {"frozen": False, "by": None, "at": None, "unknown": None, "saved": True}
+        assert await first.get("/v1/freeze") == thawed
         frozen = (await first.client.put("/v1/freeze", json={"frozen": True})).json()
     whole = file.read_bytes()
     with closing(sqlite3.connect(file)) as database:
@@ -233,6 +234,26 @@ async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
             return bool(await here.get("/v1/freeze") == frozen)
 
         await eventually(knows)
+
+
+async def test_a_freeze_made_while_the_database_is_away_outlasts_a_restart_once_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.rollouts.manager.PAUSE_S", 0.05)
+    file, aside = tmp_path / "ecntwin.db", tmp_path / "aside.db"
+    async with over(f"sqlite:///{file}") as first:
+        file.rename(aside)
+        _says_it_is_away(await first.client.put("/v1/freeze", json={"frozen": True}))
+        frozen = await first.get("/v1/freeze")
+        assert (frozen["frozen"], frozen["by"], frozen["saved"]) == (True, "local", False)
+        aside.rename(file)
+
+        async def saved() -> bool:
+            return bool(await first.get("/v1/freeze") == frozen | {"saved": True})
+
+        await eventually(saved)
+    async with over(f"sqlite:///{file}") as second:
+        assert await second.get("/v1/freeze") == frozen | {"saved": True}
 
 
 def _says_it_is_away(answer: httpx.Response) -> None:

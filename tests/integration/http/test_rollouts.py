@@ -260,7 +260,8 @@ async def test_a_round_that_a_rollout_overtakes_stands_behind_it() -> None:
 
 
 async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) -> None:
-    assert await here.get("/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
+    thawed = {"frozen": False, "by": None, "at": None, "unknown": None, "saved": True}
+    assert await here.get("/v1/freeze") == thawed
     decided = await here.approved()
     frozen = await here.freeze(True)
     assert (frozen["frozen"], frozen["by"]) == (True, "local")

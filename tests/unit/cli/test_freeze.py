@@ -14,6 +14,10 @@ from cli.rollouts import freeze_text
         (FreezeAnswer(frozen=False, by=None, at=None), "Not frozen"),
         (FreezeAnswer(frozen=True, by="ada", at=None), "Frozen by ada"),
         (
+            FreezeAnswer(frozen=True, by="ada", at=None, saved=False),
+            "Frozen by ada; not saved yet, as the database cannot be written: a restart ends it",
+        ),
+        (
             FreezeAnswer(frozen=True, by=None, at=None, unknown="the journal could not be read"),
             "Frozen or not is unknown: the journal could not be read",
         ),
