@@ -22,11 +22,12 @@ HEAD = """# Metrics
 `GET /metrics`, as Prometheus text or OpenMetrics, whichever the scraper accepts. Base units. An unknown
 figure is missing or NaN, never 0. No label names a flow, a port or a queue of a port: a switch has some
 twenty series, however many ports it has, and one for each queue number that it reported drops of, 256 at
-most (`ecntwin_int_drop_reports_total`). Senders name switches: of those that neither the inventory nor the
-declared topology has, series of pauses, queues, PFC frames, marks, CNPs and drops tell 256 at a time, each
-until it is silent; figures by role are of all. With 500 switches an answer is 0.38 MB, 27 KB compressed. The
-[runbook](../operate/runbook.md) explains the alerts, [deployment](../start/deploy.md) how to scrape the
-service.
+most (`ecntwin_int_drop_reports_total`). Senders name switches: of those that neither settings, inventory nor
+the declared topology has, series of pauses, queues, PFC frames, marks, CNPs and drops tell 256 at a time,
+each until it is silent, and series of watermarks, reachability and drift 256, each until a topology without
+it is declared; figures by role of a switch are of all. With 500 switches an answer is 0.38 MB, 27 KB
+compressed. The [runbook](../operate/runbook.md) explains the alerts, [deployment](../start/deploy.md) how to
+scrape the service.
 
 ```sh run service
 curl http://127.0.0.1:8080/metrics

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -247,7 +247,6 @@ class Metrics(_Exposed):
             "ecntwin_round_candidates_per_second", "Candidates the last round judged a second."
         )
         watermark_labels = ["switch", "role"]
-        self._recommended: set[str] = set()
         self.kmin = gauge(
             "ecntwin_watermark_kmin_bytes",
             "Kmin by switch; role current is what it runs, recommended what the newest recommendation says.",
@@ -358,17 +357,23 @@ class Metrics(_Exposed):
 
     def saw_watermarks(self, role: str, watermarks: Mapping[str, Watermark | None]) -> None:
         """Sets each switch's known watermark, by role (``current`` or ``recommended``: of no others then)."""
-        if role == "recommended":
-            for switch in self._recommended - watermarks.keys():
-                for gauge in (self.kmin, self.kmax, self.pmax):
-                    gauge.remove(switch, role)
-            self._recommended = {switch for switch, watermark in watermarks.items() if watermark is not None}
-        for switch, watermark in watermarks.items():
-            if watermark is None:
-                continue
-            self.kmin.labels(switch, role).set(watermark.kmin_bytes)
-            self.kmax.labels(switch, role).set(watermark.kmax_bytes)
-            self.pmax.labels(switch, role).set(watermark.pmax)
+        series = self.network.series
+        put = series.show if role == "recommended" else series.update
+        known = {switch: mark for switch, mark in watermarks.items() if mark is not None}
+        put(self.kmin, {switch: mark.kmin_bytes for switch, mark in known.items()}, role)
+        put(self.kmax, {switch: mark.kmax_bytes for switch, mark in known.items()}, role)
+        put(self.pmax, {switch: mark.pmax for switch, mark in known.items()}, role)
+
+    def saw_switch(self, switch: str, runs: Watermark, *, reachable: bool, drifted: bool) -> None:
+        """Sets what a switch was read to run, and whether it answered and has drifted."""
+        self.network.series.update(self.reachable, {switch: reachable})
+        self.network.series.update(self.drifted, {switch: drifted})
+        self.saw_watermarks("current", {switch: runs})
+
+    def keep_switches(self, switches: Set[str]) -> None:
+        """Removes what is told of all other switches by their readings and recommendations."""
+        told = self.reachable, self.drifted, self.kmin, self.kmax, self.pmax
+        self.network.series.keep(switches, *told)
 
 
 class ForwardMetrics(_Exposed):

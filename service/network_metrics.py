@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -23,9 +23,58 @@ from twin.advice.guard import ABSTAINED
 from twin.watermark import Watermark
 
 MOST_STRANGERS = 256
-"""Switches that get labels of their own without being in the inventory or the declared topology."""
+"""Switches that get labels of their own without being in settings, inventory or the declared topology."""
 
+_Series = tuple[Gauge, tuple[str, ...]]
 _SUMMED = tuple(name for name in Rates._fields if name not in ("pause_share", "tx_bytes_per_s"))
+
+
+class SwitchSeries:
+    """The series of gauges by switch (or its role), their first label; ``others`` are further ones.
+
+    Senders name switches: of those that nobody declared a gauge shows at most ``MOST_STRANGERS`` at a time
+    with the same other labels, each until it is removed.
+    """
+
+    def __init__(self) -> None:
+        self._declared: frozenset[str] = frozenset()
+        self._shown: defaultdict[_Series, dict[str, Gauge]] = defaultdict(dict)
+        self._strangers: defaultdict[_Series, set[str]] = defaultdict(set)
+
+    def knows(self, names: Iterable[str]) -> None:
+        """Those that are declared from now on."""
+        self._declared = frozenset(names)
+        for series, shown in self._shown.items():
+            self._strangers[series] = shown.keys() - self._declared
+
+    def show(self, gauge: Gauge, values: Mapping[str, float], *others: str) -> None:
+        """Sets the values by switch; the series of all others are removed."""
+        self._keep((gauge, others), values.keys())
+        self.update(gauge, values, *others)
+
+    def update(self, gauge: Gauge, values: Mapping[str, float], *others: str) -> None:
+        """Sets the values by switch; all others stay."""
+        shown, strangers = self._shown[gauge, others], self._strangers[gauge, others]
+        for switch, value in values.items():
+            if switch not in shown:
+                if switch not in self._declared:
+                    if len(strangers) >= MOST_STRANGERS:
+                        continue
+                    strangers.add(switch)
+                shown[switch] = gauge.labels(switch, *others)  # the lookup costs far more than set()
+            shown[switch].set(value)
+
+    def keep(self, switches: Set[str], *gauges: Gauge) -> None:
+        """Removes the series of all but these switches, whatever their other labels."""
+        for series in [one for one in self._shown if one[0] in gauges]:
+            self._keep(series, switches)
+
+    def _keep(self, series: _Series, switches: Set[str]) -> None:
+        gauge, others = series
+        for switch in self._shown[series].keys() - switches:
+            gauge.remove(switch, *others)
+            del self._shown[series][switch]
+            self._strangers[series].discard(switch)
 
 
 class NetworkMetrics:
@@ -91,14 +140,13 @@ class NetworkMetrics:
             for field, (name, what) in rates.items()
         }
         self._roles: Mapping[str, str] = {}
-        self._declared: frozenset[str] = frozenset()
-        self._shown: defaultdict[Gauge, dict[str, Gauge]] = defaultdict(dict)
+        self.series = SwitchSeries()
         self.saw_state(None)
         self.knows_kinds(KINDS)
 
     def knows_switches(self, names: Iterable[str]) -> None:
-        """Those of the inventory and of the declared topology always have labels of their own."""
-        self._declared = frozenset(names)
+        """Those of settings, inventory and declared topology always have labels of their own."""
+        self.series.knows(names)
 
     def knows_kinds(self, kinds: Iterable[str]) -> None:
         """Shows these kinds of alarms, of which there are none now."""
@@ -143,8 +191,8 @@ class NetworkMetrics:
                     switch, role = queue.ref.switch, self._role(queue.ref.switch)
                     deepest[role] = max(queue.depth_p99_bytes, deepest.get(role, 0.0))
                     by_switch[switch] = max(queue.depth_p99_bytes, by_switch.get(switch, 0.0))
-        self._show(self.queue_p99, deepest)
-        self._show(self.switch_queue_p99, by_switch)
+        self.series.show(self.queue_p99, deepest)
+        self.series.show(self.switch_queue_p99, by_switch)
 
     def _role(self, switch: str) -> str:
         return self._roles.get(switch, "other")
@@ -163,30 +211,10 @@ class NetworkMetrics:
                 value = getattr(port.rates, field)
                 if value is not None:
                     summed[field][port.switch] = summed[field].get(port.switch, 0.0) + value
-        self._show(self.paused, paused)
-        self._show(self.paused_by_role, by_role)
+        self.series.show(self.paused, paused)
+        self.series.show(self.paused_by_role, by_role)
         for one in _SUMMED:
-            self._show(self.rates[one], summed[one])
-
-    def _show(self, gauge: Gauge, values: Mapping[str, float]) -> None:
-        """The gauge's series by its only label; others are removed.
-
-        Senders name switches: of those that nobody declared at most ``MOST_STRANGERS`` are shown at a time,
-        each until it is removed.
-        """
-        shown = self._shown[gauge]
-        for label in shown.keys() - values.keys():
-            gauge.remove(label)
-            del shown[label]
-        room = MOST_STRANGERS - len(shown.keys() - self._declared)
-        for label, value in values.items():
-            if label not in shown:
-                if label not in self._declared:
-                    if room <= 0:
-                        continue
-                    room -= 1
-                shown[label] = gauge.labels(label)  # the lookup costs far more than set()
-            shown[label].set(value)
+            self.series.show(self.rates[one], summed[one])
 
 
 LEVEL_VALUES: Mapping[str, float] = {"well": 0, "watch": 1, "bad": 2, "unknown": math.nan}

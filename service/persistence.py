@@ -19,6 +19,7 @@ from service.auth.audit import Audit
 from service.auth.tokens import TokenSync
 from service.events import Clocks
 from service.ingest.pipeline import IngestPipeline
+from service.metrics import Metrics
 from service.rollouts.manager import Rollouts
 from service.switches.fleet import Fleet
 from service.tuning.gate import PushGate
@@ -136,6 +137,7 @@ class DeclaredTopology:
     revisions: Revisions
     pipeline: IngestPipeline
     fleet: Fleet
+    metrics: Metrics
 
     async def declare(self, topology: Topology, by: str) -> None:
         """Replaces the declared topology and makes adapters for its switches.
@@ -161,6 +163,7 @@ class DeclaredTopology:
     async def _replace(self, topology: Topology) -> None:
         await self.pipeline.declare(topology)
         self.fleet.declared(topology.switches)
+        self.metrics.keep_switches(set(self.fleet.names))
 
 
 @dataclass(kw_only=True)

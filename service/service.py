@@ -166,7 +166,11 @@ class Service:
             binary=self.pipeline.binary,
         )
         self.topology = DeclaredTopology(
-            from_settings=declared, revisions=self.revisions, pipeline=self.pipeline, fleet=self.fleet
+            from_settings=declared,
+            revisions=self.revisions,
+            pipeline=self.pipeline,
+            fleet=self.fleet,
+            metrics=self.metrics,
         )
         if declared is not None:
             self.fleet.saw(declared.switches)
@@ -471,9 +475,9 @@ class Service:
         if after.reading is not None and after.failure is None:
             self.rollouts.was_read(after.reading)
         drifted = self.fleet.drifted(switch)
-        self.metrics.reachable.labels(switch).set(after.reachable)
-        self.metrics.drifted.labels(switch).set(drifted)
-        self.metrics.saw_watermarks("current", {switch: self.fleet.runs(switch)})
+        if self.fleet.knows(switch):  # a rollout under way reads those that are gone too
+            runs = self.fleet.runs(switch)
+            self.metrics.saw_switch(switch, runs, reachable=after.reachable, drifted=drifted)
         was, now = (last.reading.usual if last.reading else None for last in (before, after))
         if was != now or before.reachable != after.reachable:
             self.validity.review()

@@ -41,8 +41,8 @@ class IngestPipeline:
         )
         self.binary = BinaryReports(telemetry.int_, reporting_of(settings, inventory), metrics=metrics.binary)
         self._network_metrics = metrics.network
-        self._inventoried = frozenset(device.name for device in devices)
-        self._network_metrics.knows_switches(self._inventoried)
+        self._named = frozenset((*settings.incumbent.switches, *(device.name for device in devices)))
+        self._network_metrics.knows_switches(self._named)
         if declared is not None:
             self._declared(declared)
         self.formats = ReportFormats(
@@ -113,4 +113,4 @@ class IngestPipeline:
 
     def _declared(self, topology: Topology) -> None:
         self.binary.declare(topology)
-        self._network_metrics.knows_switches(self._inventoried.union(topology.switches))
+        self._network_metrics.knows_switches(self._named.union(topology.switches))

@@ -79,6 +79,10 @@ class Fleet:
         """Every known switch, sorted, but those that are gone."""
         return tuple(sorted(self._adapters.keys() - self._gone))
 
+    def knows(self, switch: str) -> bool:
+        """Whether it is one of ``names``."""
+        return switch in self._adapters and switch not in self._gone
+
     def saw(self, switches: Iterable[str]) -> None:
         """Makes adapters for new switches, ``MOST_SWITCHES`` in all: devices may invent names."""
         for name in switches:

@@ -313,7 +313,8 @@ class TuningLoop:
         opinion = answer.second_opinion
         metrics.disagreement.set(math.nan if opinion is None else opinion.disagreement_ratio)
         metrics.saw_watermarks("current", self.fleet.running())
-        metrics.saw_watermarks("recommended", dict.fromkeys(result.switches, answer.watermark))
+        there = filter(self.fleet.knows, result.switches)  # another topology may have been declared meanwhile
+        metrics.saw_watermarks("recommended", dict.fromkeys(there, answer.watermark))
         _log.info("round %s in %.1f s: %s", entry.id, wall_s, answer.why)
         self._publish("finished", outcome=outcome, id=entry.id)
         self.events.publish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -59,6 +60,58 @@ async def test_a_declared_switch_is_in_the_metrics_however_many_others_are_named
     told = (await here.client.get("/metrics")).text
     assert 'ecntwin_switch_pause_ratio{switch="leaf1"} 0.5' in told
     assert "invented too" not in told
+
+
+def told_of(exposition: str) -> dict[str, list[str]]:
+    """Which switches have series of what they run, were told to run, and answered; by family and role."""
+    found = re.findall(
+        r'^(ecntwin_(?:watermark_\w+|switch_reachable|switch_drifted)){(?:role="(\w+)",)?switch="([^"]+)"} ',
+        exposition,
+        re.MULTILINE,
+    )
+    told: dict[str, list[str]] = {}
+    for family, role, switch in found:
+        told.setdefault(f"{family} {role}", []).append(switch)
+    return told
+
+
+async def told_now(here: Running) -> dict[str, list[str]]:
+    return told_of((await here.client.get("/metrics")).text)
+
+
+async def test_switches_that_senders_invent_fill_no_metrics(here: Running) -> None:
+    reports = traffic(2 * MOST_STRANGERS)
+    for number, one in enumerate(reports):
+        one["hops"][0]["switch"] = f"invented{number}"
+    await here.post_reports(reports)
+    assert len(await here.get("/v1/switches")) == 2 * MOST_STRANGERS
+    await here.post("/v1/tune")
+    told = await told_now(here)
+    assert len(told) == 2 * 3 + 2
+    assert {family: len(switches) for family, switches in told.items()} == dict.fromkeys(told, MOST_STRANGERS)
+
+
+async def test_a_switch_that_is_declared_no_more_leaves_the_metrics(here: Running) -> None:
+    await here.feed()
+    await here.get("/v1/switches")
+    await here.post("/v1/tune")
+    told = await told_now(here)
+    assert {one for switches in told.values() for one in switches} == {"leaf1"}
+    assert len(told) == 2 * 3 + 2
+    other = json.loads(json.dumps(TOPOLOGY).replace("leaf1", "tor1"))
+    await here.client.put("/v1/topology", json=other)
+    assert await told_now(here) == {}
+    # A rollout under way still reads it.
+    here.service.fleet.note(Reading("leaf1", Watermark(7_000, 9_000, 0.5), read_ns=1))
+    assert await told_now(here) == {}
+    await here.get("/v1/switches")
+    assert {one for switches in (await told_now(here)).values() for one in switches} == {"tor1"}
+
+
+async def test_a_round_that_outlasts_its_topology_tells_nothing_of_what_is_gone(here: Running) -> None:
+    await here.feed()
+    assert (await here.tuned_while(lambda: here.service.fleet.declared(["tor1"]))).status_code == 200
+    assert not [family for family in await told_now(here) if "recommended" in family]
 
 
 async def test_flows_are_listed_by_class_most_bytes_first(here: Running) -> None:

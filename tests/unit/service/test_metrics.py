@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.metrics import Metrics
+from service.network_metrics import MOST_STRANGERS
 from twin.watermark import Watermark
 
 UNITLESS = {
@@ -86,6 +87,13 @@ LABELS = {
 }
 
 
+BY_SWITCH = {
+    *("ecntwin_switch_reachable", "ecntwin_switch_drifted"),
+    *("ecntwin_watermark_kmin_bytes", "ecntwin_watermark_kmax_bytes", "ecntwin_watermark_pmax_ratio"),
+}
+MARK = Watermark(1, 2, 0.5)
+
+
 @pytest.fixture
 def metrics() -> Metrics:
     made = Metrics(CollectorRegistry(), version="1.2.3")
@@ -117,6 +125,31 @@ def test_only_switches_of_the_newest_recommendation_have_a_recommended_watermark
     for name in ("kmin_bytes", "kmax_bytes", "pmax_ratio"):
         found = re.findall(rf'ecntwin_watermark_{name}{{role="(\w+)",switch="(\w+)"}}', said)
         assert sorted(found) == [("current", "leaf1"), ("recommended", "leaf2"), ("recommended", "leaf3")]
+
+
+def test_of_switches_that_nobody_declared_so_many_have_series(metrics: Metrics) -> None:
+    def told() -> dict[str, int]:
+        found = re.findall(r'^(ecntwin_\w+){(?:role="(\w+)",)?switch="\w+"} ', exposed(metrics), re.MULTILINE)
+        each = ["_".join(filter(None, one)) for one in found if one[0] in BY_SWITCH]
+        return {one: each.count(one) for one in each}
+
+    def seen(names: list[str]) -> None:
+        for name in names:
+            metrics.saw_switch(name, MARK, reachable=True, drifted=False)
+        for role in ("current", "recommended"):
+            metrics.saw_watermarks(role, dict.fromkeys(names, MARK))
+
+    metrics = Metrics(CollectorRegistry(), version="1.2.3")
+    metrics.network.knows_switches(["leaf1", "leaf2"])
+    seen([*(f"invented{number}" for number in range(2 * MOST_STRANGERS)), "leaf1", "leaf2"])
+    assert set(told().values()) == {MOST_STRANGERS + 2}
+    assert len(told()) == 2 * 3 + 2
+    metrics.network.knows_switches(["leaf2"])
+    metrics.keep_switches({"leaf2", "invented1"})
+    assert set(told().values()) == {2}
+    seen(["leaf2", *(f"late{number}" for number in range(MOST_STRANGERS))])
+    assert set(told().values()) == {MOST_STRANGERS + 1}
+    assert "leaf1" not in exposed(metrics)
 
 
 def test_names_carry_the_prefix_and_a_base_unit(metrics: Metrics) -> None:
