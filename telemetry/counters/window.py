@@ -110,6 +110,7 @@ def _rates(grown: Grown) -> Rates:
     return Rates(None if paused is None else min(paused / NS_PER_S, 1.0), *others)
 
 
+_SET_FORWARD_NS = 3_600_000_000_000
 _ENDED_NS = 60_000_000_000  # the slowest usual poll is every 10 s; queues may be read less often than ports
 
 
@@ -179,6 +180,8 @@ class CounterWindow:
                     late.append(ReportProblem(index, str(_late(index, sample, held.series.newest_ns))))
                     continue
                 held.series.begin_anew()
+            elif sample.ts_ns - held.series.newest_ns > _SET_FORWARD_NS:
+                held.series.begin_anew()  # what it grew in so long a time is no rate, if it was that long
             held.set_back, held.set_back_ns = 0, -1
             held.arrived_ns = arrived_ns
             held.series.append(sample.ts_ns, sample.counters)

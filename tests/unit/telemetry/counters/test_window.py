@@ -107,6 +107,17 @@ def test_a_clock_set_back_tells_nothing_of_what_went_down_before() -> None:
     assert window.increase(None, 0, 10**6).counters.tx_bytes == 51
 
 
+def test_over_a_clock_set_forward_nothing_is_known() -> None:
+    year_ns = 365 * 86_400 * S
+    window = holding(sample(1 * S, dropped_packets=0), sample(year_ns, dropped_packets=1_000_000))
+    assert window.increase(None, 0, year_ns).counters.dropped_packets is None
+    assert window.lately(2 * year_ns) == []
+    window.add([sample(year_ns + 10 * S, dropped_packets=1_000_500)])
+    assert window.increase(None, 0, year_ns + 10 * S).counters.dropped_packets == 500
+    kept = holding(sample(1 * S, dropped_packets=0), sample(3_601 * S, dropped_packets=7))
+    assert kept.increase(None, 0, 3_601 * S).counters.dropped_packets == 7
+
+
 def test_a_clock_set_back_is_believed_once_enough_agree() -> None:
     window = CounterWindow(CounterSettings(horizon_ns=100))
     window.add([sample(10_000, tx_bytes=5), sample(10_010, tx_bytes=9)])
