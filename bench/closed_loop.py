@@ -18,8 +18,8 @@ from typing import Any
 
 from bench.__main__ import parser_of
 from bench.figure import Figure
-from bench.phases import STATICS, by_phase, changing_run, static_runs
-from lab.demo.closed_loop import Interval, Round, Run, gains_over, outcome_of
+from bench.phases import STATICS, changing_run, static_runs
+from lab.demo.closed_loop import Interval, Round, Run, by_phase, gains_over, outcome_of
 from lab.demo.conduct import conduct
 from lab.demo.plan import FULL, PAPER, VENDOR_DEFAULT, DemoPlan, phases
 from lab.setup import LeafSpine

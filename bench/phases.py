@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.__main__ import parser_of
 from bench.accuracy import markdown
-from lab.demo.closed_loop import Interval, Run, gains_over
+from lab.demo.closed_loop import Interval, Run, by_phase
 from lab.demo.plan import FULL, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
 from lab.figures import Stretch
@@ -100,16 +100,6 @@ def static_run(plan: DemoPlan, seed: int, watermark: Watermark) -> Run:
 def static_runs(plan: DemoPlan, seed: int, statics: Sequence[Watermark] = STATICS) -> list[Run]:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(partial(static_run, plan, seed), statics))
-
-
-def by_phase(plan: DemoPlan, now: Run, new: Run) -> list[float]:
-    """Mean gain over ``now`` in the intervals of each phase."""
-    names = [plan.phase_at(one.figures.begin_s).name for one in now.intervals]
-    gains = [one.value for one in gains_over(now, new)]
-    return [
-        statistics.mean(gain for gain, name in zip(gains, names, strict=True) if name == phase.name)
-        for phase in plan.phases
-    ]
 
 
 def best_of_each(plan: DemoPlan, gains: Sequence[Sequence[float]]) -> tuple[Watermark, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -279,6 +280,16 @@ def gains_over(now: Run, new: Run) -> list[Gain]:
     ]
 
 
+def by_phase(plan: DemoPlan, now: Run, new: Run) -> list[float]:
+    """Mean gain over ``now`` in the intervals of each phase."""
+    names = [plan.phase_at(one.figures.begin_s).name for one in now.intervals]
+    gains = [one.value for one in gains_over(now, new)]
+    return [
+        statistics.mean(gain for gain, name in zip(gains, names, strict=True) if name == phase.name)
+        for phase in plan.phases
+    ]
+
+
 def measured(figures: FiguresDocument) -> Prediction:
     """A lab's figures as a ``Prediction``, which ``gain_over`` takes; its watermark is meaningless."""
     found = {
@@ -305,11 +316,14 @@ def measured(figures: FiguresDocument) -> Prediction:
 
 
 class RunDocument(Document):
-    """``figures``: of the whole run, unfinished flows at their age; ``gain`` over the vendor default."""
+    """``figures``: of the whole run, unfinished flows at their age; ``gain`` over the vendor default,
+    ``gain_by_phase`` in the order of the phases.
+    """
 
     name: str
     score: Figure
     gain: GainDocument
+    gain_by_phase: list[float]
     figures: FiguresDocument
     intervals: tuple[Interval, ...]
 
@@ -340,7 +354,7 @@ class DemoDocument(Document):
             duration_s=plan.duration_s,
             interval_s=plan.interval_s,
             phases=plan.phases,
-            runs=list(map(_run, outcome.runs, outcome.gains)),
+            runs=[_run(plan, outcome.runs[1], *one) for one in zip(outcome.runs, outcome.gains, strict=True)],
             rounds=outcome.loop.rounds,
             lead=outcome.lead,
             picture=picture,
@@ -349,11 +363,12 @@ class DemoDocument(Document):
         )
 
 
-def _run(run: Run, gain: Gain) -> RunDocument:
+def _run(plan: DemoPlan, now: Run, run: Run, gain: Gain) -> RunDocument:
     return RunDocument(
         name=run.name,
         score=gain.value,
         gain=GainDocument(bulk=gain.bulk, delay=gain.delay, harm=gain.harm),
+        gain_by_phase=by_phase(plan, now, run),
         figures=run.whole,
         intervals=run.intervals,
     )

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round
+from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round, by_phase
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
@@ -119,13 +119,14 @@ FIGURES: Sequence[_Figure] = (
     ("mice slowdown, 99 %", lambda one: one.slowdown["mice"].p99, _ratio),
     ("elephant slowdown", lambda one: one.slowdown["elephant"].mean, _ratio),
     ("PFC pause", lambda one: one.paused_s, _pause),
-    ("PFC pauses", lambda one: float(one.pauses), lambda value: f"{value:g}"),
     ("goodput", lambda one: one.goodput_gbps, lambda value: f"{value:.4g} Gbit/s"),
 )
 
 
 def result_table(outcome: Outcome) -> Table:
-    """Figures of the whole run: vendor default, the paper's setting, closed loop, and the change."""
+    """Figures of the whole run: vendor default, the paper's setting, closed loop, and the change; gains by
+    phase, whose traffic is unlike that of the others, and over all.
+    """
     loop, vendor, paper = outcome.runs
     table = Table(
         title="The whole run, measured in the labs; change from the vendor default",
@@ -142,8 +143,11 @@ def result_table(outcome: Outcome) -> Table:
         shown = (NONE if value is None else text(value) for value in (before, other, after))
         table.add_row(name, *shown, change)
     table.add_section()
+    found = [by_phase(outcome.plan, vendor, run) for run in (vendor, paper, loop)]
+    for phase, gains in zip(outcome.plan.phases, zip(*found, strict=True), strict=True):
+        table.add_row(f"gain, {phase.name}", *(gain_text(gain, None) for gain in gains), "")
     closed, first, second = (gain_text(one.value, None) for one in outcome.gains)
-    table.add_row("gain", first, second, Text(closed, "bold"), "")
+    table.add_row("gain, all of it", first, second, Text(closed, "bold"), "")
     return table
 
 

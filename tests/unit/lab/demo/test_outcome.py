@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from io import StringIO
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from lab.demo.closed_loop import (
     Outcome,
     Round,
     Run,
+    by_phase,
     outcome_of,
 )
 from lab.demo.picture import picture
@@ -75,6 +77,20 @@ def test_the_table_has_every_figure_of_each() -> None:
     assert "better than the better static setting, the DCQCN paper's" in verdict(outcome(mice=4.0))
     assert "worse" in verdict(outcome(elephants=8.0, mice=20.0))
     assert "8 hosts" in opening(QUICK, 7)
+
+
+def test_gains_by_phase_make_up_the_whole() -> None:
+    one = outcome()
+    loop, vendor, _ = one.runs
+    changed = replace(loop, intervals=(*loop.intervals[:3], *vendor.intervals[3:]))
+    first, second = by_phase(QUICK, vendor, changed)
+    assert (first, second) == (pytest.approx(one.gains[0].value), 0.0)
+    text = StringIO()
+    other = outcome_of(QUICK, 7, [changed, *one.runs[1:]], 1.0)
+    Console(file=text, width=120).print(result_table(other))
+    [transfers] = [row.split() for row in text.getvalue().splitlines() if "gain, bulk transfers" in row]
+    assert transfers[-2:] == ["0.0", "%"]
+    assert other.gains[0].value == pytest.approx((first + second) / 2)
 
 
 def test_the_deepest_queue_has_the_tallest_block() -> None:
