@@ -1,12 +1,12 @@
 """What rounds on live traffic recommend and predict, against packets that run it for long.
 
-``python -m bench.live [TRAFFIC ...]`` prints a table; ``collectives`` stands for all of these. With ``gains``
-before these, it prints instead how far the gains of a few watermarks on the rebuilt moments, as the replay
-predicts them, are from those by packets. A packet fabric runs the vendor default, with ``low`` a low
-watermark; its INT reports (1 packet in 64) pass through the window, and a round of the service's defaults
-judges its last moments. Then packets run the same traffic under the watermark recommended, and under twelve
-that are known. Unlike the reference problems this traffic goes on: what a watermark costs elephants shows
-only as they pile up. Each takes minutes.
+``python -m bench.live [TRAFFIC ...]`` prints a table; ``collectives``, and ``drawn`` at random, stand for all
+of these. With ``gains`` before these, it prints instead how far the gains of a few watermarks on the rebuilt
+moments, as the replay predicts them, are from those by packets. A packet fabric runs the vendor default,
+those drawn what was drawn, with ``low`` a low watermark; its INT reports (1 packet in 64) pass through the
+window, and a round of the service's defaults judges its last moments. Then packets run the same traffic under
+the watermark recommended, and under twelve that are known. Unlike the reference problems this traffic goes
+on: what a watermark costs elephants shows only as they pile up. Each takes minutes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from lab.demo.plan import VENDOR_DEFAULT
 from lab.figures import Stretch
 from lab.reports import EPOCH_NS, ReportWriter
 from lab.setup import AHEAD_S, LabOptions, LabParts, LeafSpine, lab_parts
+from learn.states import FAMILIES, any_watermark
 from service.tuning.fabric import Fabric as FabricFacts
 from service.tuning.moments import Extent, Moments
 from service.tuning.round import Ask, RoundResult, rebuilt, run_round
@@ -36,6 +37,7 @@ from settings.twin import TuningSettings
 from telemetry.decode.json import decode
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
+from telemetry.topology import GBPS
 from telemetry.window.window import Window
 from twin.arrivals.links import links_of, waiting_share
 from twin.packet.fabric import Fabric
@@ -46,6 +48,7 @@ from twin.scenario import Scenario
 from twin.search.gain import MODEL_ERROR, POLICIES, gain_over
 from twin.search.problem import SearchSettings
 from twin.senders.dcqcn import preset
+from twin.traffic.base import Hosts
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, make_workers
 
@@ -54,6 +57,7 @@ WARM_S, TRUTH_S, REPORTS_S = 0.02, 0.45, 0.42
 PERIOD_NS, N_PERIODS = 1_000_000, 100
 SEEDS = (1, 2, 3)  # of the traffic, where MODEL_ERROR is measured
 LOW = Watermark(4_000, 8_000, 0.3)
+FIRST_DRAWN, N_DRAWN = 9_100_000, 14
 COMPARED = (
     Watermark(5_000, 200_000, 0.1),
     Watermark(5_000, 800_000, 0.05),
@@ -217,7 +221,22 @@ COLLECTIVES = MappingProxyType(
 )
 
 
-EVERY = MappingProxyType({**TRAFFIC, **COLLECTIVES})
+def drawn(seed: int) -> Live:
+    """16 hosts at 25 Gbit/s; traffic, clocks and what runs at random, the families in turn."""
+    rng = np.random.default_rng([seed, 77])
+    family = list(FAMILIES.values())[seed % len(FAMILIES)]
+    fabric = (_SMALL, _SMALL_WIDE)[int(rng.integers(2))]
+    traffic = family(rng, Hosts(count=16, nic_bytes_per_s=25 * GBPS))
+    dcqcn = "vendor" if rng.random() < 0.4 else "paper"
+    runs = VENDOR_DEFAULT if rng.random() < 0.4 else any_watermark(rng)
+    return Live(fabric, traffic, dcqcn, seed=seed % 1000 + 1, runs=runs)
+
+
+DRAWN = MappingProxyType({f"drawn {number}": drawn(FIRST_DRAWN + number) for number in range(N_DRAWN)})
+EVERY = MappingProxyType({**TRAFFIC, **COLLECTIVES, **DRAWN})
+
+
+_MANY: Mapping[str, Mapping[str, Live]] = MappingProxyType({"collectives": COLLECTIVES, "drawn": DRAWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,15 +423,18 @@ def print_rounds(traffic: Mapping[str, Live]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of("bench.live", __doc__)
-    known = one_of(["gains", "low", "collectives", *EVERY])
-    what = "collectives: all of these; default: all others; gains: print these alone; low: where that runs"
+    known = one_of(["gains", "low", *_MANY, *EVERY])
+    what = (
+        "collectives, drawn: all of these; default: TRAFFIC; gains: print these alone; low: where that runs"
+    )
     parser.add_argument("names", nargs="*", type=known, metavar="TRAFFIC", help=what)
     given = parser.parse_args(arguments).names
     named = [name for name in given if name not in ("gains", "low")]
-    names = [one for name in named for one in (COLLECTIVES if name == "collectives" else [name])]
-    runs = LOW if "low" in given else VENDOR_DEFAULT
+    chosen = {name: EVERY[name] for one in named for name in _MANY.get(one, [one])} or dict(TRAFFIC)
+    if "low" in given:
+        chosen = {name: replace(live, runs=LOW) for name, live in chosen.items()}
     show = print_gains if "gains" in given else print_rounds
-    show({name: replace(EVERY[name], runs=runs) for name in names or TRAFFIC})
+    show(chosen)
 
 
 if __name__ == "__main__":
