@@ -21,7 +21,7 @@ import msgspec
 
 from switches.base import QueueWatermark, Reading, StagedChange, Wanted
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
+from switches.errors import CapabilityError, ConcurrentEditError, GoneError, InventoryError, ReadBackError
 from switches.units import Rounded
 from twin.watermark import Watermark
 
@@ -97,7 +97,7 @@ def check_apply_allowed(change: StagedChange, now: Reading, where: str) -> None:
 
 def check_undo_allowed(change: StagedChange, now: Reading, where: str) -> None:
     """Before undoing: raises ``ConcurrentEditError`` where that would overwrite somebody else's values, and
-    ``ReadBackError`` where no queue of the change is there to be put back.
+    ``GoneError`` where no queue of the change is there to be put back.
     """
     if not change.explains_left(now):
         rule = f"an undo takes back {change.after} only, and leaves what others have set"
@@ -105,7 +105,7 @@ def check_undo_allowed(change: StagedChange, now: Reading, where: str) -> None:
         raise ConcurrentEditError(where, _shown(now), rule, remedy)
     if not change.left_in(now):
         rule = "an undo finds at least one of the queues that were set"
-        raise ReadBackError(where, "none of them", rule, "check the switch; the undo is tried again")
+        raise GoneError(where, "none of them", rule, "check the switch; the undo is tried again")
 
 
 def _shown(now: Reading) -> str:
@@ -120,9 +120,14 @@ def set_by_others() -> Iterator[None]:
     try:
         yield
     except CapabilityError as error:
-        rule = "an undo takes back its own change only, and leaves what others have set"
-        remedy = "set the old values by hand, if that is wanted"
-        raise ConcurrentEditError(error.where, error.received, rule, remedy) from error
+        raise left_to_others(error.where, error.received) from error
+
+
+def left_to_others(where: str, received: str | None) -> ConcurrentEditError:
+    """The error that ends an undo, where others have set its queues since; ``received`` is what they set."""
+    rule = "an undo takes back its own change only, and leaves what others have set"
+    remedy = "set the old values by hand, if that is wanted"
+    return ConcurrentEditError(where, received, rule, remedy)
 
 
 def policies_of(

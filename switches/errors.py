@@ -62,6 +62,10 @@ class ReadBackError(SwitchError, reason="read_back"):
     """The switch does not run what was applied."""
 
 
+class GoneError(ReadBackError):
+    """The switch shows none of the queues of a change that is to be undone."""
+
+
 def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") -> RefusedError:
     """An answer, or what else came, is not in the expected form; ``said`` is the parser's reason."""
     remedy = "check the switch and its version, or what else listens there"

@@ -14,6 +14,7 @@ from switches.adapter import (
     DeviceAdapter,
     check_apply_allowed,
     check_undo_allowed,
+    left_to_others,
     recorded,
     set_by_others,
     shortened,
@@ -320,19 +321,25 @@ class WredLineAdapter(DeviceAdapter):
     def _undoing(self, change: StagedChange) -> list[Line]:
         """The lines that restore what each queue ran; raises ``ConcurrentEditError`` if others set it since.
 
-        A queue that lacks its old line gets it, or ``no`` and the new one. Ports of a role are bound to their
-        old policies. Policies of the role without a port go; one that others have given to their ports stays,
-        with the old lines.
+        So they have where the policies that were edited are gone, and there are others. A queue that lacks
+        its old line gets it, or ``no`` and the new one. Ports of a role are bound to their old policies.
+        Policies of the role without a port go; one that others have given to their ports stays, with the old
+        lines.
         """
         with set_by_others():
             found = self._found_since(change)
         where, policies = self._device.where, found.policies
         record = recorded(change, _Record, where)
         bound, lines = dict[str, str | None](), list[Line]()
+        edited, shared = record.lines[0].path[0], not record.bound
+        if shared and not found.spots and policies.named and edited.startswith(policies.heading):
+            raise left_to_others(where, f"other policies, and no {edited}")
         if not change.undone_in(self._now(found)):
             check_undo_allowed(change, self._attached(change, found), where)
             now = {(one.place, one.queue): one for one in found.spots}
-            ports = {one.place for one in found.spots}
+            # Of those that are there; one with its lines on the interface was bound to nothing by the change.
+            ports = {was.place for was in record.lines if was.path[0].startswith(policies.heading)}
+            ports &= {one.place for one in found.spots}
             # Last those without a policy: of a port that is gone the switch may refuse it, and what follows.
             bound = {
                 port: record.bound[port]
@@ -363,6 +370,6 @@ def _lines_at(running: Section, path: Iterable[str]) -> Section:
 
 def _is_there(port: str, running: Section, policies: Policies) -> bool:
     """Whether a port of a role is on the switch. Where its policy is taken off on the way to another, a port
-    that names none may be one of ours.
+    that names none may be one of ours; not in an answer without any policy.
     """
-    return policies.detached or f"interface {port}" in running
+    return f"interface {port}" in running or (policies.detached and bool(policies.named))

@@ -17,13 +17,14 @@ from switches.errors import (
     BusyError,
     CapabilityError,
     ConcurrentEditError,
+    GoneError,
     InventoryError,
     ReadBackError,
     RefusedError,
     SwitchError,
     UnreachableError,
 )
-from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
+from tests.counterparts.switches.eos_switch import PORTS, PROFILE, EosSwitch, line_of
 from tests.unit.switches.adapters import Adapters
 from twin.watermark import Watermark
 
@@ -288,6 +289,40 @@ def test_marking_that_somebody_has_turned_off_stays_off(switch: EosSwitch, adapt
     with pytest.raises(ConcurrentEditError):
         here.rollback(change)
     assert switch.line(3) is None
+
+
+def test_a_profile_that_others_have_put_another_in_the_place_of_ends_the_undo(
+    switch: EosSwitch, adapter: Switches
+) -> None:
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    here.confirm(change)
+    switch.running["qos profile MINE"] = switch.running.pop(f"qos profile {PROFILE}")
+    for port in PORTS:
+        switch.running[f"interface {port}"] = {"service-profile MINE": {}}
+    theirs = deepcopy(switch.running)
+    with pytest.raises(ConcurrentEditError, match=r"other policies, and no qos profile ROCE; .*leaves what"):
+        here.rollback(change)
+    assert switch.running == theirs
+
+
+def test_an_undo_of_lines_on_interfaces_that_are_gone_is_tried_again(
+    switch: EosSwitch, adapter: Switches
+) -> None:
+    """Their line card may be out."""
+    own = "interface Ethernet3/1"
+    switch.running[own] = {"uc-tx-queue 3": {line_of(OTHER): {}}}
+    here = adapter(ports=("Ethernet3/1",))
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    here.confirm(change)
+    card = switch.running.pop(own)
+    with pytest.raises(GoneError):
+        here.rollback(change)
+    switch.running[own] = card
+    here.rollback(change)
+    assert switch.running[own] == {"uc-tx-queue 3": {line_of(OTHER): {}}}
 
 
 def test_a_change_that_did_not_take_is_committed_anew(switch: EosSwitch, adapter: Switches) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import httpx
@@ -160,6 +161,20 @@ def test_a_change_that_others_have_overwritten_leaves_no_checkpoint(
     with pytest.raises(ConcurrentEditError):
         here.rollback(change)
     assert (switch.checkpoints, switch.line(3)) == ({}, theirs)
+
+
+def test_a_policy_that_others_have_put_another_in_the_place_of_ends_the_undo(
+    switch: NxosSwitch, adapter: Switches
+) -> None:
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    switch.running["policy-map type queuing MINE"] = switch.running.pop(f"policy-map type queuing {POLICY}")
+    switch.running["system qos"] = {"service-policy type queuing output MINE": {}}
+    theirs = deepcopy(switch.running)
+    with pytest.raises(ConcurrentEditError, match=f"and no policy-map type queuing {POLICY};"):
+        here.rollback(change)
+    assert (switch.checkpoints, switch.running) == ({}, theirs)
 
 
 def test_another_changes_checkpoint_is_left(switch: NxosSwitch, adapter: Switches) -> None:

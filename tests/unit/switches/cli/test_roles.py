@@ -181,6 +181,21 @@ def test_a_role_on_eos_is_refused_where_it_has_no_place_or_two(
         arista(role=HOST, ports=("Ethernet1/1",)).read()
 
 
+def test_a_profile_that_others_gave_a_port_with_its_own_line_stays(
+    eos: EosSwitch, arista: Adapters[EosAdapter]
+) -> None:
+    """The line is on the interface, where the change set it; the profile is of other queues."""
+    port = eos.running["interface Ethernet3/1"] = {"uc-tx-queue 3": {eos_line(OTHER): {}}}
+    adapter = arista(role=HOST, ports=("Ethernet3/1",))
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    eos.running["qos profile LAB"] = {"uc-tx-queue 5": {eos_line(FIRST): {}}}
+    eos.running["interface Ethernet3/1"]["service-profile LAB"] = {}
+    adapter.rollback(change)
+    assert eos.running["interface Ethernet3/1"] == {**port, "service-profile LAB": {}}
+
+
 def test_on_nxos_the_policy_that_was_there_makes_room_for_the_copy(
     nxos: NxosSwitch, nexus: Adapters[NxosAdapter]
 ) -> None:
