@@ -65,8 +65,10 @@ class Model(Protocol[ConfigT]):
     def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
         """The record of the change from ``now``."""
 
-    def left(self, record: Record, config: ConfigT) -> Record:
-        """What of it is left to take back: what is gone from the switch is not configured anew."""
+    def left(self, record: Record, config: ConfigT, wanted: Wanted) -> Record:
+        """What of it is left to take back: not what is gone from the switch, nor what others have set where
+        none of the ``wanted`` queues runs it. Empty where none of these is there.
+        """
 
     def made(self, record: Record, config: ConfigT) -> bool:
         """Whether the switch is configured as planned."""
@@ -215,7 +217,7 @@ class CandidateAdapter(ConfigAdapter, Generic[ConfigT]):
         return False
 
     def _left(self, change: StagedChange, config: ConfigT) -> Record:
-        return self._model.left(change.undo, config) if change.undo else {}
+        return self._model.left(change.undo, config, change.its_queues()) if change.undo else {}
 
     def _running(self, change: StagedChange, config: ConfigT) -> Reading:
         # Hardware may not show yet what a change has configured: only without one is it others' doing.

@@ -181,15 +181,20 @@ class DropProfiles:
             and all(config.mapped.get(move.port) == move.becomes for move in planned.apart.moves)
         )
 
-    def left(self, record: Mapping[str, Any], config: ClassOfService) -> Mapping[str, Any]:
+    def left(self, record: Mapping[str, Any], config: ClassOfService, wanted: Wanted) -> Mapping[str, Any]:
         planned = msgspec.convert(record, _Record)
+        used = {config.bound[one] for one in self._wanted(config, wanted)}
+        if not used:
+            return {}
         apart, there = planned.apart, {port for port, _ in config.bound} | config.mapped.keys()
         left = msgspec.structs.replace(
             planned,
             schedulers={
                 name: before
                 for name, before in planned.schedulers.items()
-                if name in config.schedulers or name in apart.schedulers
+                if name in used
+                or name in apart.schedulers
+                or (name in config.schedulers and not _is_foreign(planned, config, name))
             },
             apart=msgspec.structs.replace(apart, moves=[one for one in apart.moves if one.port in there]),
         )
@@ -352,7 +357,7 @@ class DropProfiles:
     def _wanted(self, cos: ClassOfService, wanted: Wanted | None = None) -> list[tuple[str, int]]:
         device = self._device
         found = [one for one in sorted(cos.bound) if (wanted or device.sets)(*one)]
-        if not found:
+        if not found and wanted is None:
             received = f"no port that schedules queue {', '.join(map(str, device.queues))}"
             rule = "class-of-service interfaces name a scheduler map for the queues to set, outside of groups"
             remedy = "correct queues or ports, or configure class of service on the switch"
@@ -456,17 +461,19 @@ def _moved_elsewhere(planned: _Record, config: ClassOfService) -> str | None:
     return None
 
 
+def _is_foreign(planned: _Record, config: ClassOfService, name: str) -> bool:
+    """Whether a scheduler has values that are neither old nor new."""
+    before = planned.schedulers[name]
+    return _entries_of(config, name) not in ((before.entries, before.ecn), (planned.entries(name), True))
+
+
 def _set_otherwise(planned: _Record, config: ClassOfService) -> str | None:
     """A scheduler or the new drop profile with values that are neither old nor new, as a text; None for none.
 
     One that is not there is none: it is not made yet, or others have removed it.
     """
-    for name, before in planned.schedulers.items():
-        now = _entries_of(config, name)
-        if name in config.schedulers and now not in (
-            (before.entries, before.ecn),
-            (planned.entries(name), True),
-        ):
+    for name in planned.schedulers:
+        if name in config.schedulers and _is_foreign(planned, config, name):
             return f"scheduler {name} with another drop-profile map"
     own = config.profiles.get(planned.profile)
     if own is not None and own != Profile(tuple(planned.points)):

@@ -90,7 +90,7 @@ class OpenConfigOverNetconf:
     def running(self, config: Qos, wanted: Wanted | None = None) -> tuple[QueueWatermark, ...]:
         with self._shaped():
             running = tuple(self._queues.running(config, wanted))
-        if not running:
+        if not running and wanted is None:
             raise self._queues.none_found()
         return running
 
@@ -100,8 +100,9 @@ class OpenConfigOverNetconf:
     def plan(self, now: Found[Qos], rounded: Rounded) -> Record:
         return self._queues.plan(now.config, now.queues, rounded.device).recorded()
 
-    def left(self, record: Record, config: Qos) -> Record:
-        return Plan.of(record).left_in(config).recorded()
+    def left(self, record: Record, config: Qos, wanted: Wanted) -> Record:
+        left = Plan.of(record).left_in(config)
+        return left.recorded() if left.queues else {}
 
     def made(self, record: Record, config: Qos) -> bool:
         with self._shaped():

@@ -28,6 +28,7 @@ from tests.counterparts.switches.netconf_server import Pending, RpcError
 from twin.watermark import Watermark
 
 NEW = Watermark(500_000, 2_000_000, 0.05)
+OTHER = Watermark(700_000, 900_000, 0.9)
 
 
 @pytest.fixture(scope="module")
@@ -415,3 +416,20 @@ def test_a_drop_profile_that_somebody_has_spoilt_meanwhile_ends_the_undo(rig: Ju
         adapter.rollback(change)
     with pytest.raises(ConcurrentEditError, match="leaves what others have set"):
         adapter.rollback(change)
+
+
+def test_a_scheduler_whose_port_is_gone_is_theirs_who_have_set_it_since(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    running = deepcopy(rig.server.store.running)
+    (name,) = [one for one in running.iter("name") if one.text == "et-0/0/0"]
+    name.text = "et-0/0/7"
+    rig.server.store.set_running(running)
+    rig.set_by_hand(OTHER, ["s-first"])
+    for _ in range(2):
+        adapter.rollback(change)
+    assert set(rig.hardware().values()) == {rig.first}
+    named = [one.text for one in rig.server.store.running.iter("drop-profile")]
+    assert named == ["by-hand-0", "dp-shared", "dp-shared"]
