@@ -210,8 +210,8 @@ class SwitchAdapter(Protocol):
         Looks at no other queue, and passes over one that the switch no longer has. Does nothing where the
         old values run already. Raises ``ConcurrentEditError``, and sets nothing, where somebody else has set
         these queues since, also to what is no watermark; ``BusyError`` as ``apply``; ``ReadBackError`` where
-        the old values do not take, or no queue is left. Only the first ends the undo: the others are tried
-        again.
+        the old values do not take; ``GoneError`` where no queue is left. Only the first ends the undo: the
+        others are tried again.
         """
 
     def close(self) -> None:

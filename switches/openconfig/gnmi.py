@@ -158,7 +158,7 @@ class OpenConfigAdapter(ConfigAdapter):
     def _running(self, qos: Qos, wanted: Wanted | None = None) -> Reading:
         with self._shaped():
             reading = self._reading(self._queues.running(qos, wanted))
-        if not reading.queues:
+        if not reading.queues and wanted is None:
             self._nothing_found()
         return reading
 

@@ -74,15 +74,16 @@ def bindings_of(
     With ``wanted``, which an undo has, a row without a profile is none where another has its queues: it says
     nothing of their watermark.
 
-    Raises ``InventoryError`` where there are none, ``CapabilityError`` where two are for one queue.
+    Raises ``InventoryError`` where those of the inventory have none, ``CapabilityError`` where two are for
+    one queue.
     """
     plain = set() if wanted is None else {key for key, row in rows.items() if FIELD not in row}
-    wanted = wanted or partial(_wanted, device)
+    asked = wanted or partial(_wanted, device)
     found = []
     owner: dict[tuple[str, int], str] = {}
     for key in sorted(rows, key=lambda key: (key in plain, key)):
         queues = queues_in(key)
-        if not any(wanted(port, queue) for port, queue in queues):
+        if not any(asked(port, queue) for port, queue in queues):
             continue
         if key in plain and not owner.keys().isdisjoint(queues):
             continue
@@ -93,7 +94,7 @@ def bindings_of(
                 remedy = "remove one of them from the switch's configuration"
                 raise CapabilityError(f"{device.where} {queue[0]} queue {queue[1]}", received, rule, remedy)
         found.append(Binding(key, queues, rows[key].get(FIELD)))
-    if not found:
+    if not found and wanted is None:
         raise InventoryError(
             device.where,
             f"no row of QUEUE for queue {', '.join(map(str, device.queues))}"

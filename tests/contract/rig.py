@@ -96,6 +96,12 @@ class Rig(ABC):
         """What somebody else may do, by what it is, to queues that an undo has nothing to do with."""
         return {}
 
+    def starting(self) -> AbstractContextManager[None] | None:
+        """While inside, it answers and shows none of the queues of a change, as before it has configured
+        itself; None where it always shows them.
+        """
+        return None
+
     def somebody_sets_no_watermark(self) -> bool:
         """Somebody else sets the first queue to values that are no watermark; False where none can be."""
         return False

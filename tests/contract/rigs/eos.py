@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
@@ -70,6 +71,9 @@ class EosRig(HttpRig):
     def somebody_sets_no_watermark(self) -> bool:
         self.switch.set_by_hand(3, _MILLISECONDS, f"qos profile {self._edited()}")
         return True
+
+    def starting(self) -> AbstractContextManager[None]:
+        return self.unconfigured("running")
 
     def _edited(self) -> str:
         """The profile that a change edits, or has made."""

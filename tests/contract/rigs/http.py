@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -64,6 +65,16 @@ class HttpRig(Rig):
 
     def ignoring(self) -> AbstractContextManager[None]:
         return self.fault("ignoring")
+
+    @contextmanager
+    def unconfigured(self, name: str) -> Iterator[None]:
+        """While inside, the switch's table of that name is empty."""
+        configured = getattr(self.switch, name)
+        setattr(self.switch, name, {})
+        try:
+            yield
+        finally:
+            setattr(self.switch, name, configured)
 
     def fault(self, name: str) -> AbstractContextManager[None]:
         return fault(self.switch, name)

@@ -60,6 +60,12 @@ class LabRig(Rig):
         return {NEW_PORT: lambda: ports.update(Ethernet12=Watermark(700_000, 900_000, 0.9)), REMOVED: removed}
 
     @contextmanager
+    def starting(self) -> Iterator[None]:
+        ports, self.lab.ports["leaf1"] = self.lab.ports["leaf1"], {}
+        yield
+        self.lab.ports["leaf1"] = ports
+
+    @contextmanager
     def silent(self) -> Iterator[None]:
         self.lab.away = httpx.ReadTimeout("silent")
         try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,17 @@ class NetconfServerRig(Rig):
 
     def history(self) -> list[tuple[int, int]]:
         return self.seen
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """No interface is configured."""
+        configured = deepcopy(self.server.store.running)
+        changed = deepcopy(configured)
+        for interfaces in [one for one in changed.iter() if one.tag.rpartition("}")[2] == "interfaces"]:
+            interfaces.clear()
+        self.server.store.set_running(changed)
+        yield
+        self.server.store.set_running(configured)
 
     def silent(self) -> AbstractContextManager[None]:
         return fault(self.server.ssh, "silent")

@@ -64,6 +64,9 @@ class NxosRig(HttpRig):
         self.switch.set_by_hand(3, _BURST, self._edited())
         return True
 
+    def starting(self) -> AbstractContextManager[None]:
+        return self.unconfigured("running")
+
     def _edited(self) -> str:
         """The policy that a change edits, or has made."""
         return POLICY

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,16 @@ class OpenConfigRig(Rig):
             SHARED: shared,
             REMOVED: removed,
         }
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Its QoS comes last: neither the model nor what is configured is there."""
+        config, models = dict(self.switch.config), self.switch.models
+        self.switch.models = {"openconfig-interfaces": "3.8.0"}
+        self.switch.edit(dict.fromkeys(config))
+        yield
+        self.switch.models = models
+        self.switch.edit(config)
 
     def somebody_sets_no_watermark(self) -> bool:
         lab = _profile("LAB", leaves_of(OTHER) | {"max-drop-probability-percent": None})

@@ -94,6 +94,15 @@ class SonicHardware(Rig):
             REMOVED: removed,
         }
 
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """CONFIG_DB has no row of QUEUE."""
+        rows = {key: row for key, row in self.switch.config_db().items() if key.startswith("QUEUE|")}
+        self.switch.remove_config(rows)
+        yield
+        self.switch.set_config(rows)
+        self.switch.settle()
+
     def somebody_sets_no_watermark(self) -> bool:
         self.switch.set_config({f"WRED_PROFILE|{self._edited()}": _NO_CURVE})
         return True

@@ -72,6 +72,9 @@ class WebhookRig(HttpRig):
         self.switch.queues["eth0", 3] = no_curve
         return True
 
+    def starting(self) -> AbstractContextManager[None]:
+        return self.unconfigured("queues")
+
     def applying_half(self) -> AbstractContextManager[None] | None:
         return self.fault("halving")
 
