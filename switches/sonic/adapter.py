@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def left_in(self, config: Config, where: str) -> Plan:
         """What is left to take back: rows of QUEUE that went with their port are not written anew, nor are
-        profiles of theirs alone.
+        profiles of theirs alone. One that was edited in place, and by nobody since, is left whoever has it.
 
         ``config`` is read for the queues of the change. Raises ``ConcurrentEditError`` where one of them has
         another row by now.
@@ -60,9 +60,15 @@ class Plan(msgspec.Struct, frozen=True):
             if binding.key not in self.before.bound:
                 raise _foreign(where, f"{binding.key}, which was not there")
 
+        edited = {
+            name
+            for name in self.before.profiles.keys() & self.after.profiles.keys() & config.profiles.keys()
+            if _explained(config.profiles[name], (self.before.profiles[name], self.after.profiles[name]))
+        }
+
         def left(setting: Setting) -> Setting:
             bound = {key: name for key, name in setting.bound.items() if key in config.queues}
-            names = {profile_named(name) for name in bound.values()}
+            names = edited | {profile_named(name) for name in bound.values()}
             return Setting(bound, {name: row for name, row in setting.profiles.items() if name in names})
 
         return Plan(left(self.before), left(self.after))

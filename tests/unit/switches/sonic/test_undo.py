@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ MakeAdapter = Callable[..., SonicAdapter]
 OLD = Watermark(400_000, 1_600_000, 0.2)
 NEW = Watermark(50_000, 200_000, 0.05)
 HIGHER = Watermark(2_000_000, 8_000_000, 0.5)
+OTHER = Watermark(700_000, 900_000, 0.9)
 PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")
 
 
@@ -70,3 +72,22 @@ def test_a_profile_of_a_port_that_is_gone_is_not_made_again(
     switch.remove_config(gone)
     adapter().rollback(change)
     assert switch.config_db() == {key: row for key, row in rows.items() if key not in gone}
+
+
+@pytest.mark.parametrize("row", [wred_row(NEW), wred_row(OTHER)], ids=["as it was set", "edited since"])
+def test_a_profile_that_was_edited_in_place_is_put_back_for_whoever_has_it_by_now(
+    row: dict[str, str], switch: SonicSwitch, adapter: MakeAdapter
+) -> None:
+    in_place: dict[str, Any] = {"queues": (3, 4), "options": {"own_profile": False}}
+    rows = qos_config(PORTS, OLD) | {"WRED_PROFILE|EIGHT": wred_row(HIGHER)}
+    gone = ["QUEUE|Ethernet8|3", "QUEUE|Ethernet8|4"]
+    rows |= {key: rows[key] | {"wred_profile": "EIGHT"} for key in gone}
+    switch.reset(rows)
+    change = made(adapter(**in_place))
+    assert switch.config_db()["WRED_PROFILE|EIGHT"] == wred_row(NEW)
+    switch.remove_config(gone)
+    switch.set_config({"QUEUE|Ethernet12|3": {"wred_profile": "EIGHT"}, "WRED_PROFILE|EIGHT": row})
+    adapter(**in_place).rollback(change)
+    found = switch.config_db()
+    assert found["WRED_PROFILE|AZURE_LOSSLESS"] == rows["WRED_PROFILE|AZURE_LOSSLESS"]
+    assert found["WRED_PROFILE|EIGHT"] == wred_row(HIGHER if row == wred_row(NEW) else OTHER)
