@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from switches.base import Capabilities, Reading, StagedChange, SwitchAdapter
-from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, SwitchError
+from switches.errors import (
+    BusyError,
+    CapabilityError,
+    ConcurrentEditError,
+    GoneError,
+    InventoryError,
+    SwitchError,
+)
 from twin.watermark import Watermark
 
 
@@ -64,6 +71,10 @@ class ByRoleAdapter:
             parts=tuple(parts),
         )
 
+    def is_of(self, change: StagedChange) -> bool:
+        """Whether the change has a part for each of these roles, and no other."""
+        return [part.id for part in change.parts] == [part_id(change.id, role) for role in self._roles]
+
     def apply(self, change: StagedChange) -> None:
         *earlier, (role, last) = self._of(change)
         for role_before, part in earlier:
@@ -85,22 +96,28 @@ class ByRoleAdapter:
             self._roles[role].confirm(part)
 
     def rollback(self, change: StagedChange) -> None:
-        """Restores part by part, the last first; one that fails does not stop the others.
+        """Restores part by part, the last first; one that fails does not stop the others, and one whose
+        queues are gone is passed over where another is restored.
 
         Raises the first failure after which another try may help, else that of a part that others have set.
         """
         foreign: SwitchError | None = None
         failed: SwitchError | None = None
+        gone: SwitchError | None = None
+        restored = False
         for role, part in reversed(list(self._of(change))):
             try:
                 self._roles[role].rollback(part)
+                restored = True
+            except GoneError as error:
+                gone = gone or error
             except BusyError as error:  # of ``ConcurrentEditError`` the one that passes
                 failed = failed or error
             except ConcurrentEditError as error:
                 foreign = foreign or error
             except SwitchError as error:
                 failed = failed or error
-        if (worst := failed or foreign) is not None:
+        if (worst := failed or foreign or (None if restored else gone)) is not None:
             raise worst
 
     def close(self) -> None:
@@ -109,8 +126,8 @@ class ByRoleAdapter:
 
     def _of(self, change: StagedChange) -> Iterator[tuple[str, StagedChange]]:
         """The parts by role; raises ``InventoryError`` for a change of other roles."""
-        found = [part.id for part in change.parts]
-        if found != [part_id(change.id, role) for role in self._roles]:
+        if not self.is_of(change):
+            found = [part.id for part in change.parts]
             rule = f"a change by role has a part for {', '.join(self._roles)}"
             remedy = "put the inventory back as it was, or put the switch back by hand"
             raise InventoryError(f"switch {self.switch!r}", f"parts {', '.join(found)}", rule, remedy)

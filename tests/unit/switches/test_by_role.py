@@ -14,7 +14,14 @@ from switches.base import StagedChange
 from switches.by_role import ByRoleAdapter
 from switches.cli.eos import EosAdapter
 from switches.device import Device
-from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import (
+    BusyError,
+    CapabilityError,
+    ConcurrentEditError,
+    GoneError,
+    InventoryError,
+    RefusedError,
+)
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
 from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
@@ -173,3 +180,18 @@ def test_a_port_that_the_switch_does_not_have_is_told_before_anything_is_set() -
     with pytest.raises(CapabilityError, match="leaf1' host: received no queue of c"):
         adapter.stage_by_role({"host": NEW}, NEW, "r1")
     assert set(lab.ports["leaf1"].values()) == {OLD}
+
+
+def test_a_part_whose_queues_are_gone_is_passed_over_beside_one_that_is_put_back() -> None:
+    lab = Lab(leaf1=("p1", "p2"))
+    of_roles = {"down": lab.adapter(ports=("p1",)), "up": lab.adapter(ports=("p2",))}
+    adapter = ByRoleAdapter(lab.adapter(), of_roles, {"down": ("p1",), "up": ("p2",)})
+    change = adapter.stage_by_role({"down": NEW, "up": UP}, NEW, "r1")
+    adapter.apply(change)
+    del lab.ports["leaf1"]["p2"]
+    adapter.rollback(change)
+    assert lab.ports["leaf1"] == {"p1": OLD}
+    adapter.rollback(change)
+    lab.ports["leaf1"].clear()
+    with pytest.raises(GoneError):
+        adapter.rollback(change)
