@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -18,8 +19,8 @@ from rollout.state import Change, Confirm, MemberAction, Verify
 from service.nics.polling import NicPolling
 from service.switches.fleet import Fleet, StillWanted
 from switches.base import Reading, StagedChange, SwitchAdapter, alike
-from switches.by_role import ByRoleAdapter
-from switches.errors import ConcurrentEditError, ReadBackError, SwitchError
+from switches.by_role import ByRoleAdapter, part_id
+from switches.errors import ConcurrentEditError, InventoryError, ReadBackError, SwitchError
 from switches.hashing.values import StagedHash
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
@@ -115,7 +116,11 @@ class SwitchDevices:
         assert isinstance(change, StagedChange)
         if change.switch in plan.written:
             self._fleet.set_watermarks.put(change.switch, None)  # half of a change is no drift
-        await self._tell(change, plan, lambda adapter: adapter.rollback(change), still)
+        if change.parts and change.switch in plan.written:
+            own = self._own_of(change, plan)
+            await self._fleet.step(change.switch, lambda _: own.rollback(change), still=still)
+        else:
+            await self._tell(change, plan, lambda adapter: adapter.rollback(change), still)
         await self._fleet.refresh([change.switch], from_now=True)
 
     async def _tell(
@@ -125,6 +130,17 @@ class SwitchDevices:
         if change.switch not in plan.written and self._fleet.writes(change.switch):
             return None
         return await self._step(change.switch, plan, step, still)
+
+    def _own_of(self, change: StagedChange, plan: RolloutPlan) -> ByRoleAdapter:
+        """For an undo: the adapter by the roles that were set, also those of which the inventory has no port
+        any more.
+        """
+        with suppress(InventoryError):  # it has no port of any role
+            if (own := self._own(change.switch, plan)).is_of(change):
+                return own  # it may hold the session of a commit that waits
+        made, roles = {part.id for part in change.parts}, plan.by_role[change.switch]
+        ports = {role: one.ports for role, one in roles.items() if part_id(change.id, role) in made}
+        return self._fleet.of_roles(change.switch, ports, undo=True)
 
     def _own(self, name: str, plan: RolloutPlan) -> ByRoleAdapter:
         ports = {role: target.ports for role, target in plan.by_role[name].items()}

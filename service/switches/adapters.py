@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from settings.model import PushSettings
 from switches.base import SwitchAdapter
@@ -50,13 +51,16 @@ class Adapters:
         return self._made(self._device(switch, running))
 
     def make_by_role(
-        self, switch: str, running: Watermark, ports: Mapping[str, tuple[str, ...]]
+        self, switch: str, running: Watermark, ports: Mapping[str, tuple[str, ...]], *, undo: bool = False
     ) -> ByRoleAdapter:
-        """The adapter of a switch by its ports' roles, of those ports that are set at all.
+        """The adapter of a switch by its ports' roles, of those ports that are set at all; for an ``undo`` of
+        all of them, also those that have left the inventory.
 
         Raises ``InventoryError``, and ``CapabilityError`` where its platform gives all ports one watermark.
         """
         device = self._device(switch, running)
+        if undo:
+            device = replace(device, ports=())
         wanted = {role: names for role, names in ports.items() if any(map(device.wants, names))}
         every = [name for names in (wanted or ports).values() for name in names]
         return ByRoleAdapter(

@@ -69,7 +69,7 @@ class Fleet:
         self._binary = binary
         self._adapters: dict[str, SwitchAdapter] = {}
         self._gone: set[str] = set()
-        self._by_role: dict[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ByRoleAdapter] = {}
+        self._by_role: dict[tuple[str, tuple[tuple[str, tuple[str, ...]], ...], bool], ByRoleAdapter] = {}
         self._readings = SwitchReadings(on_reading)
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-rollout")
         self.saw([*incumbent.switches, *adapters.names])
@@ -159,16 +159,19 @@ class Fleet:
             return not all(alike(mark, by_port.get(port, mark)) for (port, _), mark in queues)
         return reading is not None and wanted is not None and not alike(reading.watermark, wanted)
 
-    def of_roles(self, switch: str, ports: Mapping[str, tuple[str, ...]]) -> ByRoleAdapter:
-        """The adapter of a switch by its ports' roles, made when it is first asked for.
+    def of_roles(
+        self, switch: str, ports: Mapping[str, tuple[str, ...]], *, undo: bool = False
+    ) -> ByRoleAdapter:
+        """The adapter of a switch by its ports' roles, made when it is first asked for; ``undo`` as in
+        ``Adapters.make_by_role``.
 
         Raises ``UnknownSwitchError``, ``InventoryError``, and ``CapabilityError`` where its platform gives
         all ports one watermark.
         """
         self._adapter(switch)
-        key = switch, tuple(sorted(ports.items()))
+        key = switch, tuple(sorted(ports.items())), undo
         if key not in self._by_role:
-            self._by_role[key] = self._made_by.make_by_role(switch, self.configured(switch), ports)
+            self._by_role[key] = self._made_by.make_by_role(switch, self.configured(switch), ports, undo=undo)
         return self._by_role[key]
 
     def set_to(self, switch: str) -> Watermark | None:

@@ -214,6 +214,18 @@ async def test_another_process_reads_by_port_and_takes_the_change_back(
         assert (await here.leaf())["set_by_role"] == []
 
 
+@pytest.mark.parametrize("left", ["Ethernet[12]/1", "Ethernet9/1"], ids=["one role's", "all"])
+async def test_ports_that_have_left_the_inventory_are_put_back(
+    starting: Starting, switch: EosSwitch, left: str
+) -> None:
+    before = deepcopy(switch.running)
+    async with starting() as here:
+        rollout = await here.approved()
+    async with starting(ports=[left]) as here:
+        assert (await here.rolled_back(rollout["id"]))["phase"] == "rolled_back"
+        assert switch.running == before
+
+
 async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting, switch: EosSwitch) -> None:
     async with starting() as here:
         await here.approved()

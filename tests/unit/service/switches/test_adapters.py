@@ -73,3 +73,17 @@ def test_a_description_that_its_adapter_cannot_use_is_an_inventory_error() -> No
     )
     with pytest.raises(InventoryError, match="leaf1"):
         adapters.make("leaf1", OLD)
+
+
+def test_an_undo_by_role_has_also_the_ports_that_have_left_the_inventory() -> None:
+    lab = Lab(leaf1=("p1", "p2"))
+    registry = AdapterRegistry()
+    registry.register("mine", lambda device, *, clock_ns: lab.adapter(device.name, device.ports))
+    devices = {"leaf1": Device(name="leaf1", platform="mine", ports=("p1",))}
+    adapters = Adapters(PushSettings(enabled=True), registry, devices=devices, clock_ns=lambda: 7)
+    ports = {"down": ("p1",), "up": ("p2",)}
+    found = {undo: adapters.make_by_role("leaf1", OLD, ports, undo=undo).read() for undo in (False, True)}
+    assert {undo: [one.port for one in of.queues] for undo, of in found.items()} == {
+        False: ["p1"],
+        True: ["p1", "p2"],
+    }
