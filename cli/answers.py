@@ -464,6 +464,10 @@ class FreezeAnswer(msgspec.Struct, frozen=True):
     saved: bool = True
 
 
+class CapabilitiesAnswer(msgspec.Struct, frozen=True):
+    read_back: str
+
+
 class SwitchAnswer(msgspec.Struct, frozen=True):
     """``queues`` is empty unless they differ."""
 
@@ -474,6 +478,12 @@ class SwitchAnswer(msgspec.Struct, frozen=True):
     queues: list[Any]
     drifted: bool
     untuned: bool
+    capabilities: CapabilitiesAnswer | None = None
+
+    @property
+    def assumed(self) -> bool:
+        """Whether ``running`` is from the settings: a dry run without a device asks nobody."""
+        return self.capabilities is not None and self.capabilities.read_back == "the settings"
 
 
 class QueueAnswer(msgspec.Struct, frozen=True):

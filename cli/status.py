@@ -300,7 +300,7 @@ def status_lines(url: str, found: Status) -> Table:
     lines.add_row("fabric", Text(fabric.sentence, _LEVEL_STYLES.get(fabric.level, "dim")))
     lines.add_row("alarms", _alarms(found.alarms.read(AlarmsAnswer)))
     lines.add_row("telemetry", _telemetry(_read(found.state, StateAnswer)))
-    lines.add_row("switches", _switches(found.switches.read(list[SwitchAnswer])))
+    lines.add_row("switches", switches_text(found.switches.read(list[SwitchAnswer])))
     lines.add_row("freeze", freeze_text(found.freeze.read(FreezeAnswer)))
     lines.add_row("recommended", _recommended(_read(found.recommendation, RecommendationAnswer)))
     if (advice := _read(found.advice, AdviserAnswer)) is not None:
@@ -362,7 +362,7 @@ def _telemetry(state: StateAnswer | None) -> Text:
     return line
 
 
-def _switches(found: Sequence[SwitchAnswer]) -> Text:
+def switches_text(found: Sequence[SwitchAnswer]) -> Text:
     if not found:
         return Text("none known yet", "yellow")
     line = Text(count_text(len(found), "switch", "switches"))
@@ -370,6 +370,8 @@ def _switches(found: Sequence[SwitchAnswer]) -> Text:
     line.append(
         ", all written" if writes == len(found) else f", {writes} written" if writes else ", none written"
     )
+    if unread := sum(one.assumed for one in found):
+        line.append(", not read" if unread == len(found) else f", {unread} not read")
     for what, names in (
         ("out of reach", [one.name for one in found if not one.reachable]),
         ("drifted", [one.name for one in found if one.drifted]),
@@ -377,10 +379,12 @@ def _switches(found: Sequence[SwitchAnswer]) -> Text:
     ):
         if names:
             line.append(f"; {len(names)} {what} ({list_text(names, 3)})", "yellow")
-    marks = Counter(one.running for one in found if one.running is not None)
-    for mark, number in marks.most_common(2):
-        who = "all" if number == len(found) else f"{number} of them"
-        line.append(f"\n{who} run {watermark_text(mark)}")
+    marks = Counter((one.running, one.assumed) for one in found if one.running is not None)
+    for (mark, assumed), number in marks.most_common(2):
+        whole = number == len(found)
+        who = "\nall" if whole else f"\n{number} of them"
+        line.append(f"{':' if whole else who} assumed to run" if assumed else f"{who} run")
+        line.append(f" {watermark_text(mark)}")
     if len(marks) > 2:
         line.append(f"\nand {len(marks) - 2} other watermarks")
     return line

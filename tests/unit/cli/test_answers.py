@@ -52,7 +52,7 @@ from service.documents.rollouts import (
     RolloutSwitchDocument,
 )
 from service.documents.round import CandidateDocument, ImprovementDocument, SecondOpinionDocument
-from service.documents.switches import HashDocument, RoleTargetDocument, SwitchDocument
+from service.documents.switches import CapabilitiesDocument, HashDocument, RoleTargetDocument, SwitchDocument
 from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
 
 PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
@@ -103,6 +103,7 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.SilenceAnswer: SilenceDocument,
     answers.SilencesAnswer: SilencesDocument,
     answers.FreezeAnswer: FreezeDocument,
+    answers.CapabilitiesAnswer: CapabilitiesDocument,
     answers.SwitchAnswer: SwitchDocument,
     answers.QueueAnswer: QueueDocument,
     answers.StateAnswer: StateDocument,

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from datetime import datetime
+from time import time_ns
 from typing import Any, TypeVar
 from unittest.mock import Mock
 
@@ -39,11 +40,14 @@ from cli.recommendations import (
     worth_text,
 )
 from cli.rollouts import hash_lines, rollout_lines, rollouts_table
-from cli.status import alarm_lines, alarms_text, flows_table, forecast, silence_text
+from cli.status import alarm_lines, alarms_text, flows_table, forecast, silence_text, switches_text
 from cli.tune import queues_table
 from service.documents.base import list_text
 from settings.errors import InputError, RefusedError
+from switches.device import Device
+from switches.dryrun import DryRunAdapter
 from telemetry.state import NetworkState, QueueRef, QueueState
+from twin.watermark import Watermark
 
 AT = "2026-01-01T00:00:00.000Z"
 NOW = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
@@ -264,6 +268,20 @@ def switch(name: str, **more: Any) -> dict[str, Any]:
         "drifted": False,
         "untuned": False,
     } | more
+
+
+def test_what_was_not_read_is_told_as_assumed() -> None:
+    device = Device(name="s1", address="s1", platform="dry-run", running=Watermark(400_000, 1_600_000, 0.2))
+    source = DryRunAdapter(device, clock_ns=time_ns).capabilities().read_back
+    fleet = [switch("s1", writes=False, capabilities={"read_back": source})]
+    told = switches_text(answer(list[SwitchAnswer], fleet)).plain
+    assert told == "1 switch, none written, not read: assumed to run Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %"
+    fleet += [switch("s2", capabilities={"read_back": "ASIC_DB"}), switch("s3")]
+    told = switches_text(answer(list[SwitchAnswer], fleet)).plain
+    assert told.startswith("3 switches, 2 written, 1 not read\n2 of them run Kmin 400 KB")
+    assert "\n1 of them assumed to run Kmin 400 KB" in told
+    told = switches_text(answer(list[SwitchAnswer], fleet[1:])).plain
+    assert told.startswith("2 switches, all written\nall run ")
 
 
 @pytest.mark.parametrize("width", [80, 200])
