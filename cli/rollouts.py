@@ -413,6 +413,8 @@ def outcome_text(found: ListedRolloutAnswer) -> str:
             return f"a dry run: would have set {members_text(summary.switches, summary.hosts)}"
         out = f"; left out, as they did not answer: {list_text(summary.left_out)}" if summary.left_out else ""
         return f"{members_text(summary.done, summary.hosts_done)} read back to run it{out}"
+    if not found.writes:
+        return "a dry run: nothing had been written, nothing to undo"
     switches, hosts = summary.progress.get("restored", 0), summary.hosts_progress.get("restored", 0)
     restored = switches + hosts
     sentence = f"{members_text(switches, hosts)} returned to what ran before"
