@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -72,9 +73,9 @@ _OPINION_FIGURES: Sequence[tuple[Callable[[PredictionDocument], float | None], C
 )
 
 
-def comparison_table(now: Predicted, best: Predicted) -> Table:
-    """The incumbent and the recommended watermark side by side."""
-    table = headed_table("Predicted by the twin", "", "now", "recommended", "change")
+def comparison_table(now: Predicted, best: Predicted, was: str = "now") -> Table:
+    """The incumbent, which is called ``was``, and the recommended watermark side by side."""
+    table = headed_table("Predicted by the twin", "", was, "recommended", "change")
     for name, written in (("kmin_bytes", bytes_text), ("kmax_bytes", bytes_text), ("pmax", percent_text)):
         before, after = getattr(now, name), getattr(best, name)
         label = name.removesuffix("_bytes").capitalize()
@@ -113,29 +114,34 @@ def comparison_table(now: Predicted, best: Predicted) -> Table:
 
 
 def candidates_table(
-    candidates: Sequence[Tried], limit: int, *, score_is: str, origins: bool = True
+    candidates: Sequence[Tried], limit: int, *, score_is: str, origins: bool = True, was: str = "now"
 ) -> Table:
-    """The best candidates and the incumbent; ``origins`` adds a column with the origin of each."""
+    """The best candidates and the incumbent, which is called ``was`` and is first where it is kept;
+    ``origins`` adds a column with the origin of each.
+    """
+    ranked = [one for one in candidates if one.score is not None]
+    kept = bool(ranked) and ranked[0].origin == "incumbent"
+    number = len(candidates)
     table = headed_table(
-        f"Best of {len(candidates)} candidates",
+        f"{number} candidates; the first is kept" if kept else f"Best of {number} candidates",
         "",
         *_MARK,
         *_FIGURES,
         score_is,
         *(("origin",) if origins else ()),
     )
-    ranked = [one for one in candidates if one.score is not None]
-    shown: list[tuple[str, Tried]] = [(f"{place}", one) for place, one in enumerate(ranked[:limit], 1)]
     incumbent = next((one for one in ranked if one.origin == "incumbent"), None)
-    if incumbent is not None and all(one is not incumbent for _, one in shown):
-        shown.append(("now", incumbent))
-    for place, one in shown:
+    shown = ranked[:limit]
+    if incumbent is not None and all(one is not incumbent for one in shown):
+        shown.append(incumbent)
+    places = count(1)
+    for one in shown:
         table.add_row(
-            place,
+            was if one is incumbent else f"{next(places)}",
             *watermark_cells(one),
             *_figures(one, score_is),
             *((one.source or one.origin,) if origins else ()),
-            style="bold" if place == "1" else None,
+            style="bold" if one is ranked[0] else None,
         )
     return unwrapped(table)
 

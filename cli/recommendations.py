@@ -125,6 +125,9 @@ def recommendation_lines(
     found: RecommendationAnswer, switches: Sequence[SwitchAnswer] = (), *, wide: bool
 ) -> Iterator[RenderableType]:
     """Status, reasons, the change it would make to ``switches``, predictions and the best candidates."""
+    dry = {one.name for one in switches if not one.writes}
+    done = found.rollout is not None and not dry.issuperset(found.switches)
+    was = "before" if done else "now"
     lines = labelled_lines()
     lines.add_row("recommendation", Text(found.id, "bold"))
     lines.add_row("found", f"{clock_text(found.created)}, in {found.wall_s:.1f} s")
@@ -155,16 +158,18 @@ def recommendation_lines(
         mark = found.recommendation
         whole = found.staged in (None, MarkAnswer(mark.kmin_bytes, mark.kmax_bytes, mark.pmax))
         step = "" if whole else " (a step towards it)"
-        lines.add_row("would set", f"{watermark_text(found.wanted)}{step}")
+        lines.add_row("set" if done else "would set", f"{watermark_text(found.wanted)}{step}")
         lines.add_row("on", list_text(found.switches, 12) or NONE)
         if found.status == "pending" and (left := _left_alone(found, switches)) is not None:
             lines.add_row("leaves", left)
     if found.rollout is not None:
         lines.add_row("rollout", found.rollout)
     yield lines
-    yield comparison_table(found.incumbent, found.recommendation)
+    yield comparison_table(found.incumbent, found.recommendation, was)
     if found.candidates:
-        yield candidates_table(found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide)
+        yield candidates_table(
+            found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide, was=was
+        )
     if found.co_tuning is not None:
         yield from co_tuning_tables(found.co_tuning, found.incumbent)
     if found.paths is not None:

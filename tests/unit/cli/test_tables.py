@@ -258,6 +258,28 @@ def test_a_recommendation_that_was_decided_says_by_whom() -> None:
     assert "ecntwin approve" not in text
 
 
+def test_what_a_rollout_set_is_told_as_done() -> None:
+    found = answer(RecommendationAnswer, recommendation(status="approved", rollout="r-2"))
+    text = words(drawn(100, *recommendation_lines(found, wide=False)))
+    assert "set Kmin 400 KB, Kmax 1.6 MB, Pmax 15 % (a step towards it) on pod-00" in text
+    assert "would set" not in text
+    assert "before recommended change" in text
+    assert re.search(r"before +400 KB", text)
+    dry = answer(list[SwitchAnswer], [switch(name, writes=False) for name in SWITCHES])
+    text = words(drawn(100, *recommendation_lines(found, dry, wide=False)))
+    assert "would set Kmin 400 KB" in text
+    assert "now recommended change" in text
+
+
+def test_what_is_kept_is_no_candidate_of_its_own() -> None:
+    candidates = recommendation()["candidates"]
+    kept = recommendation(status="kept", changes=False, candidates=[candidates[-1], *candidates[:-1]])
+    text = drawn(80, *recommendation_lines(answer(RecommendationAnswer, kept), wide=False))
+    table = text[text.index("10 candidates; the first is kept") :]
+    places = re.findall(r"^ (\w+) +\d[\d.]* KB", table, re.MULTILINE)
+    assert places == ["now", "1", "2", "3", "4"]
+
+
 def switch(name: str, **more: Any) -> dict[str, Any]:
     return {
         "name": name,
