@@ -52,6 +52,7 @@ async def get_readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
         window=_window(service),
         storage=_storage(service),
         measured=not service.window.empty,
+        stale=service.window.stale,
         advice=service.store.current().id if len(service.store) else None,
         version=ecntwin_version(),
         scopes=sorted(caller.scopes),

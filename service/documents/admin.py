@@ -67,6 +67,8 @@ class StandingDocument(ServiceReadinessDocument):
 
     measured: bool
     """Whether the window holds reports, so that there is a state to show."""
+    stale: bool
+    """Whether the newest report is too old for a round, or none has come."""
     advice: str | None
     """Id of the recommendation in force; null before the first round."""
     version: str

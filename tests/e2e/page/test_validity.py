@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def test_nothing_is_offered_that_would_be_refused(browser: Browser, example: Pat
         expect(page.locator("#as-of")).to_have_count(0)
         expect_buttons(page, freeze=True)
     page.close()
+
+
+def test_no_round_is_offered_on_telemetry_that_is_too_old(page: Page, example: Path) -> None:
+    with serving(**SETTINGS, ECNTWIN_TUNING__STALE_AFTER_S="0.001") as served:
+        post_reports(served, example)
+        page.goto(served.url)
+        expect(page.get_by_role("heading", name="Flows by class")).to_be_visible()  # of what was measured
+        tune = page.get_by_role("button", name="Tune now")
+        expect(tune).to_be_disabled()
+        expect(tune).to_have_attribute("title", re.compile("The newest INT report came .* s ago"))
+        page.goto("about:blank")
 
 
 def test_a_hold_counts_down(browser: Browser) -> None:

@@ -267,9 +267,9 @@ async def test_an_empty_or_stale_window_is_a_409() -> None:
         here.hand.now_s += 61
         stale = await here.post("/v1/tune", status=409)
         assert "61 s old" in stale["received"]
-        assert any(
-            "61 s ago" in reason for reason in (await here.client.get("/v1/readiness")).json()["reasons"]
-        )
+        standing = (await here.client.get("/v1/readiness")).json()
+        assert any("61 s ago" in reason for reason in standing["reasons"])
+        assert (standing["measured"], standing["stale"]) == (True, True)
 
 
 async def test_one_round_runs_at_a_time() -> None:
@@ -327,6 +327,7 @@ async def test_a_failing_round_is_told_and_the_service_goes_on(engine: str) -> N
         assert here.metric("ecntwin_round_running") == 0
         standing = (await here.client.get("/v1/readiness")).json()
         assert (standing["ready"], standing["advice"]) == (False, None)
+        assert not standing["stale"]  # a round may be asked for again
         here.hand.now_s += 7
         standing = (await here.client.get("/v1/readiness")).json()
         assert "last round failed 7 s ago: " in standing["reasons"][0]

@@ -240,6 +240,7 @@ export interface Readiness {
   ready: boolean;
   reasons: string[];
   measured: boolean;
+  stale: boolean; // too old for a round
   advice: string | null; // the id of the current recommendation
   version: string;
   scopes?: string[]; // the caller's

@@ -41,7 +41,7 @@ export function Header({ current }: { current: View }) {
             {freeze.unknown ? "Frozen or not is unknown" : freeze.frozen ? frozenBy(freeze) : "Not frozen"}
           </Status>
         )}
-        <Tune measured={readiness?.measured ?? false} />
+        <Tune readiness={readiness} />
       </div>
     </header>
   );
@@ -78,15 +78,16 @@ function Live({ readiness }: { readiness: Readiness | undefined }) {
   return <Status id="live" tone={tone} title={busy ? roundSaid(busy) : (readiness?.reasons.join(" ") ?? "")}>{text}</Status>;
 }
 
-function Tune({ measured }: { measured: boolean }) {
+function Tune({ readiness }: { readiness: Readiness | undefined }) {
   const [asked, ask] = useState(false);
   const tune = async () => {
     ask(true);
     await act("/v1/tune");
     ask(false);
   };
+  const without = !readiness?.measured || readiness.stale;
   return (
-    <ActButton id="tune" class="primary" disabled={!measured || asked || round.value !== null} onClick={tune}>
+    <ActButton id="tune" class="primary" title={without ? (readiness?.reasons.join(" ") ?? "") : ""} disabled={without || asked || round.value !== null} onClick={tune}>
       Tune now
     </ActButton>
   );
