@@ -5,7 +5,7 @@ import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
 import { joined } from "../src/service/switches.ts";
 import { marks, progressOf, said, steps } from "../src/views/act/rollout-words.ts";
-import { together } from "../src/views/act/switch-words.ts";
+import { runs, together } from "../src/views/act/switch-words.ts";
 
 test("figures have three digits, a unit, and a dash where they are not known", () => {
   assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0\u00a0B", "1.00\u00a0KB", "1.50\u00a0KB", "123\u00a0KB", "1.60\u00a0MB"]);
@@ -91,10 +91,12 @@ test("hosts are counted beside switches", () => {
 });
 
 test("what many switches run is told together, the most frequent first", () => {
-  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, differs: false });
+  const of = (read_back) => ({ differs: false, capabilities: { read_back } });
+  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, ...of("ASIC_DB") });
+  assert.equal(runs({ ...run(400_000), ...of("the settings") }), "400\u00a0KB / 1.60\u00a0MB / 20\u00a0% (assumed, from the settings)");
   assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400\u00a0KB / 1.60\u00a0MB / 20\u00a0%, 1 not known, 1 runs 100\u00a0KB / 1.60\u00a0MB / 20\u00a0%.");
   assert.match(together([1, 2, 3, 4, 5].map((kmin) => run(1_000 * kmin))), /, 2 run 2 other settings\.$/);
-  assert.match(together([run(0), ...Array(2).fill({ running: null, differs: true })]), /: 2 differ by queue, 1 not known\.$/);
+  assert.match(together([run(0), ...Array(2).fill({ ...run(0), differs: true })]), /: 2 differ by queue, 1 not known\.$/);
 });
 
 test("a switch that was taken back ends with what it ran, and one that was not reached with what it runs", () => {

@@ -68,6 +68,8 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
         decide(page, "Approve")
         expect(page.locator("#decision")).to_have_text("approved", timeout=PATIENCE_MS)
         expect(page.locator("#pushed")).to_contain_text("Dry run")
+    unread = page.locator("#switches tbody tr").first
+    expect(unread).to_contain_text(re.compile(r"not asked.*\(assumed, from the settings\)", re.DOTALL))
     go(page, "History")
     expect(page.locator("#history tbody tr")).to_have_count(1)
 

@@ -428,6 +428,7 @@ export interface SwitchRead {
 export interface SwitchSettings {
   name: string;
   adapter: string;
+  capabilities: { read_back: string }; // what a reading is read from
   writes: boolean;
   set_to: Watermark | null;
 }

@@ -2,13 +2,15 @@
 import type { SwitchState } from "../../service/documents.ts";
 import { count, several, watermark } from "../../format.ts";
 
-type Running = Pick<SwitchState, "running" | "differs">;
+type Running = Pick<SwitchState, "running" | "differs" | "capabilities">;
 
 const MOST = 3;
 const DIFFERS = "differs by queue";
 
+// A dry run without a device asks nobody what runs.
+export const assumed = ({ capabilities }: Pick<SwitchState, "capabilities">): boolean => capabilities.read_back === "the settings";
 export const runs = (one: Running): string =>
-  one.running ? watermark(one.running) : one.differs ? DIFFERS : "not known";
+  one.running ? `${watermark(one.running)}${assumed(one) ? " (assumed, from the settings)" : ""}` : one.differs ? DIFFERS : "not known";
 
 // "498 run 400 KB / 1.60 MB / 20 %, 2 not known": the most frequent first.
 export function together(switches: readonly Running[]): string {

@@ -8,8 +8,9 @@ import { act } from "../../service/acts.ts";
 import type { SwitchState } from "../../service/documents.ts";
 import { useSwitches } from "../../service/switches.ts";
 import { count, watermark } from "../../format.ts";
-import { runs, together } from "./switch-words.ts";
+import { assumed, runs, together } from "./switch-words.ts";
 
+const asked = (one: SwitchState) => (assumed(one) ? "not asked" : one.reachable ? "yes" : "no");
 const urgency = (one: SwitchState) => (one.drifted ? 0 : one.reachable ? 2 : 1);
 
 export function SwitchesPanel() {
@@ -31,8 +32,8 @@ export function SwitchesPanel() {
         text={(one) => `${one.name} ${one.adapter} ${one.reachable ? "" : "not reachable"} ${one.drifted ? "drifted" : ""} ${runs(one)}`}
         columns={[
           { name: "Switch", cell: (one) => <>{one.name}{!one.reachable && one.detail && <small>{one.detail}</small>}</>, by: ({ name }) => name },
-          { name: "Reachable", cell: (one) => (one.reachable ? "yes" : "no"), tone: (one) => (one.reachable ? "" : "worse"), words: true, by: (one) => (one.reachable ? 1 : 0) },
-          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : one.reachable ? "no" : "–"), tone: (one) => (one.drifted ? "worse" : ""), words: true, by: (one) => (one.drifted ? 0 : 1) },
+          { name: "Reachable", cell: asked, tone: (one) => (one.reachable ? "" : "worse"), words: true, by: (one) => (one.reachable ? 1 : 0) },
+          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : one.reachable && !assumed(one) ? "no" : "–"), tone: (one) => (one.drifted ? "worse" : ""), words: true, by: (one) => (one.drifted ? 0 : 1) },
           { name: "Runs", cell: (one) => <>{runs(one)}{!one.reachable && one.running && <small> as last read</small>}</>, words: true, by: (one) => one.running?.kmin_bytes ?? null },
           { name: "Set from here", cell: (one) => (one.set_to ? watermark(one.set_to) : "–"), words: true },
           { name: "Adapter", cell: (one) => one.adapter, words: true, by: (one) => one.adapter },
