@@ -84,7 +84,9 @@ test("whether the last change helped is told from two errors on", () => {
   assert.equal(judged({ ...SEEN, measured: 0, measured_error: null }).answer, "Too small to tell: 0\u00a0%");
   assert.equal(helped(ROLLOUT, { ...SEEN, measured: null }).answer, "Not measured yet");
   assert.equal(helped({ ...ROLLOUT, phase: "rolled_back", why: "pauses" }, SEEN).sentence, "Reason: pauses");
-  assert.equal(helped({ ...ROLLOUT, summary: { ...ROLLOUT.summary, written: 0 } }, null).answer, "It was a dry run");
+  const dry = { ...ROLLOUT, summary: { ...ROLLOUT.summary, written: 0 } };
+  const phases = ["done", "rolling_back", "rolled_back"].map((phase) => ({ ...dry, phase, ended: phase !== "rolling_back", why: "pauses" }));
+  assert.deepEqual(phases.map((one) => helped(one, null).answer), Array(3).fill("It was a dry run"));
 });
 
 test("rollouts are marked where they began and where they were taken back, dry runs are not", () => {

@@ -76,6 +76,8 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   const restored = { ...back, summary: { ...back.summary, progress: { restored: 1, left_alone: 2 } } };
   assert.equal(said(restored), "1 switch returned to what ran before. 2 switches left alone: somebody else has set it since.");
   assert.match(said({ ...restored, phase: "rolling_back", summary: { ...back.summary, progress: { applied: 1, set: 2, staged: 4 } } }), /^3 switches to return/);
+  const dry = { ...restored, summary: { ...restored.summary, written: 0 } };
+  assert.equal(said(dry), "A dry run: nothing had been written, nothing to undo.");
   assert.equal(progressOf(back.switches[1], back), "never touched");
   assert.equal(progressOf(ROLLOUT.switches[1], ROLLOUT), "staged");
 });
@@ -118,6 +120,7 @@ test("a soak of no time is skipped, also once what came after it is taken back",
   const done = { ...ROLLOUT, phase: "done", ended: true, phases };
   const soaks = [done, { ...done, phase: "rolled_back", phases: [...phases, { at: "9", phase: "rolled_back" }] }].map((one) => steps(one)[2]);
   assert.deepEqual(soaks.map(({ state, why }) => `${state} (${why})`), Array(2).fill("skipped (none: the soak is 0 s long)"));
+  assert.equal(steps({ ...done, summary: { ...done.summary, written: 0 } })[2].why, "dry run");
 });
 
 test("what is asked for in two parts is put together by name", () => {

@@ -61,7 +61,8 @@ export function steps(rollout: ListedRollout): Step[] {
   };
   const way: Step[] = STEPS.map((name, index) => {
     const found = state(name, index);
-    return { name, state: found, at: began(name), ...(found === "skipped" && SKIPPED[name] ? { why: SKIPPED[name] } : {}) };
+    const why = name === "soak" && dry(rollout) ? "dry run" : SKIPPED[name];
+    return { name, state: found, at: began(name), ...(found === "skipped" && why ? { why } : {}) };
   });
   if (!back) return way;
   const at = rollout.phases.at(-1)?.at ?? null;
@@ -78,6 +79,7 @@ export function said(rollout: ListedRollout): string {
   const out = hosts("left_out") ? ` ${several(hosts("left_out"), "host")} left out: no answer before anything was set.` : "";
   const hostsSet = summary.hosts ? `${count(hosts("set"))} of ${several(summary.hosts, "host")}, ` : "";
   const progress = `${hostsSet}${count(those("set"))} of ${switches(summary.switches)} set.`;
+  if (dry(rollout) && turnedBack(rollout)) return "A dry run: nothing had been written, nothing to undo.";
   switch (rollout.phase) {
     case "proposed":
       return "Planned, and not yet approved.";

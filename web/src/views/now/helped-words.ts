@@ -14,9 +14,9 @@ export function judged({ measured, measured_error: error }: Pick<GainSeen, "meas
 }
 
 export function helped(rollout: ListedRollout, seen: GainSeen | null | undefined): Said & { sentence: string } {
+  if (dry(rollout) && (rollout.ended || turnedBack(rollout))) return { answer: "It was a dry run", tone: "plain", sentence: "Nothing was written, so nothing could change." };
   if (turnedBack(rollout)) return { answer: "It was rolled back", tone: "back", sentence: rollout.why ? `Reason: ${rollout.why}` : said(rollout) };
   if (!rollout.ended) return { answer: "A rollout is under way", tone: "busy", sentence: said(rollout) };
-  if (dry(rollout)) return { answer: "It was a dry run", tone: "plain", sentence: "Nothing was written, so nothing could change." };
   if (hashed(rollout)) return { answer: "Another ECMP hash", tone: "plain", sentence: `${said(rollout)} What another hash brings is not predicted for one switch, and not measured.` };
   const found = seen ? judged(seen) : null;
   if (found) return { ...found, sentence: seen?.why ?? said(rollout) };
