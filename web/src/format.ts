@@ -46,6 +46,9 @@ export function percent(value: Known): string {
   return `${hundred < 0 ? "−" : ""}${Number(size.toFixed(digits))}${SPACE}%`;
 }
 
+// As a switch is set to it, and as sentences of the service have it.
+export const pmax = (value: Known): string => (value == null ? NONE : `${Number((100 * value).toPrecision(3))}${SPACE}%`);
+
 export const signed = (value: number): string => (value > 0 ? `+${percent(value)}` : percent(value));
 
 // Of something that should be 0: what is too little to be told is not told as none.
@@ -84,9 +87,9 @@ export const moment = (seconds: number): string =>
   new Date(seconds * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
 
 export const watermark = (mark: Watermark): string =>
-  `${bytes(mark.kmin_bytes)} / ${bytes(mark.kmax_bytes)} / ${percent(mark.pmax)}`;
+  `${bytes(mark.kmin_bytes)} / ${bytes(mark.kmax_bytes)} / ${pmax(mark.pmax)}`;
 export const spelled = (mark: Watermark): string =>
-  `Kmin ${bytes(mark.kmin_bytes)}, Kmax ${bytes(mark.kmax_bytes)}, Pmax ${percent(mark.pmax)}`;
+  `Kmin ${bytes(mark.kmin_bytes)}, Kmax ${bytes(mark.kmax_bytes)}, Pmax ${pmax(mark.pmax)}`;
 export const sameWatermark = (one: Watermark, other: Watermark): boolean =>
   one.kmin_bytes === other.kmin_bytes && one.kmax_bytes === other.kmax_bytes && one.pmax === other.pmax;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bits, bytes, closed, countdown, gain, percent, score, seconds, several } from "../src/format.ts";
+import { bits, bytes, closed, countdown, gain, percent, pmax, score, seconds, several, spelled, watermark } from "../src/format.ts";
 import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
 import { joined } from "../src/service/switches.ts";
@@ -9,6 +9,9 @@ import { runs, together } from "../src/views/act/switch-words.ts";
 
 test("figures have three digits, a unit, and a dash where they are not known", () => {
   assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0\u00a0B", "1.00\u00a0KB", "1.50\u00a0KB", "123\u00a0KB", "1.60\u00a0MB"]);
+  assert.deepEqual([null, 0.2848, 0.2, 0.01234, 1].map(pmax), ["–", "28.5\u00a0%", "20\u00a0%", "1.23\u00a0%", "100\u00a0%"]);
+  const mark = { kmin_bytes: 7_000, kmax_bytes: 750_000, pmax: 0.2848 };
+  assert.deepEqual([watermark, spelled].map((one) => one(mark).endsWith("28.5\u00a0%")), [true, true]); // as sentences of the service
   assert.equal(bits(12.5e9), "100\u00a0Gbit/s");
   assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50\u00a0%", "1.2\u00a0%", "0\u00a0%", "−25\u00a0%"]);
   assert.deepEqual([2e-6, 0.0125, 3, 3_600, 9_000, 259_200].map(seconds), ["2\u00a0µs", "12.5\u00a0ms", "3\u00a0s", "3\u202f600\u00a0s", "2.5\u00a0h", "3\u00a0days"]);

@@ -1,6 +1,6 @@
 // The three numbers of a watermark, new and large, and below each what runs now.
 import { Figure, Figures } from "../parts/figure.tsx";
-import { bytes, percent } from "../format.ts";
+import { bytes, pmax } from "../format.ts";
 import type { Recommendation, Watermark } from "../service/documents.ts";
 
 // What the incumbent of a recommendation is called: it runs no more once another was set.
@@ -10,7 +10,7 @@ export function WatermarkChange({ id, now, better, was = "now" }: { id?: string;
   const rows = [
     ["Kmin", bytes(now.kmin_bytes), bytes(better.kmin_bytes)],
     ["Kmax", bytes(now.kmax_bytes), bytes(better.kmax_bytes)],
-    ["Pmax", percent(now.pmax), percent(better.pmax)],
+    ["Pmax", pmax(now.pmax), pmax(better.pmax)],
   ] as const;
   return (
     <Figures class="watermark" {...(id ? { id } : {})}>
