@@ -71,7 +71,7 @@ test("the parts stand end to end, the better to the right of 0", () => {
 test("what made the difference is said, the best first", () => {
   assert.equal(
     tradedWords({ bulk: -0.15, delay: 0.4, harm: -0.01 }, { bulk: 0.74, delay: 0.45 }),
-    "small messages and mice 55\u00a0% faster at p99 (+40\u00a0%), more pauses and losses (−1.0\u00a0%), bulk traffic 26\u00a0% slower (−15\u00a0%)",
+    "small messages and mice 55\u00a0% faster at p99 (+40\u00a0%), more pauses and losses (−1.0\u00a0%), bulk traffic at 74\u00a0% of its speed (−15\u00a0%)",
   );
 });
 

@@ -1,6 +1,7 @@
 // A gain's parts: what each is, what it adds, and what made the difference in words.
 import { gain, percent } from "../../format.ts";
 import type { Figure, GainParts } from "../../service/documents.ts";
+import { ofNow } from "./axes.ts";
 import type { Shares } from "./frontier.ts";
 
 export type Part = keyof GainParts;
@@ -11,12 +12,12 @@ const SAME = 0.0005;
 const faster = (by: number) => `${percent(Math.abs(by))} ${by > 0 ? "faster" : "slower"}`;
 
 function told(part: Part, value: number, shares: Shares): string {
-  if (part === "bulk") return shares.bulk === null ? "bulk traffic" : `bulk traffic ${faster(shares.bulk - 1)}`;
+  if (part === "bulk") return shares.bulk === null ? "bulk traffic" : `bulk traffic at ${ofNow(shares.bulk)} of its speed`;
   if (part === "delay") return shares.delay === null ? "small messages" : `small messages and mice ${faster(1 - shares.delay)} at p99`;
   return value > 0 ? "fewer pauses and losses" : "more pauses and losses";
 }
 
-// Such as "small messages and mice 55 % faster at p99 (+40 %), bulk traffic 26 % slower (−15 %)".
+// Such as "small messages and mice 55 % faster at p99 (+40 %), bulk traffic at 74 % of its speed (−15 %)".
 export function tradedWords(parts: GainParts, shares: Shares): string {
   return (Object.keys(PARTS) as Part[])
     .map((part) => ({ part, value: parts[part] ?? 0 }))
