@@ -128,6 +128,7 @@ test("from three times as much on, a change is told in times", () => {
 
 test("the stages of a round are told plainly", () => {
   assert.equal(stageSaid({ stage: "traffic 0.375", done: 160, total: 256 }), "trying candidates on 38 % of the traffic, 160 of 256");
+  assert.equal(stageSaid({ stage: "long moments", done: 3, total: 8 }), "comparing the best on long traffic, 3 of 8");
   assert.equal(stageSaid({ stage: "window 1", done: null, total: null }), "trying candidates");
   assert.equal(roundSaid({ stage: "second opinion", done: 0, total: 4 }), "Asking the packet engine, 0 of 4.");
 });

@@ -9,6 +9,7 @@ const STAGES: Record<string, string> = {
   traffic: "trying candidates",
   narrowed: "refining the best",
   leaders: "comparing the best",
+  "long moments": "comparing the best on long traffic",
   "second opinion": "asking the packet engine",
   trajectories: "drawing the queues",
 };
