@@ -75,6 +75,16 @@ def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]
     assert "UTC" in (rows.first.locator("time").first.get_attribute("title") or "")
 
 
+def test_no_cell_of_a_card_is_indented(page: Page, served: Served, ids: list[str]) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(f"{served.url}/#/history")
+    decision = page.locator("#history td[data-name=Decision]").first
+    expect(decision).to_have_css("display", "block")
+    expect(decision).to_have_css("padding-left", "0px")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    expect(decision).not_to_have_css("padding-left", "0px")
+
+
 def _fewer(route: Route) -> None:
     before, wanted = route.request.url.split("limit=")
     route.continue_(url=f"{before}limit={1 + (int(wanted) - 12) // 50}")
