@@ -465,7 +465,9 @@ class FreezeAnswer(msgspec.Struct, frozen=True):
 
 
 class CapabilitiesAnswer(msgspec.Struct, frozen=True):
-    read_back: str
+    """``reads`` False: no device is asked what runs."""
+
+    reads: bool = True
 
 
 class SwitchAnswer(msgspec.Struct, frozen=True):
@@ -478,12 +480,12 @@ class SwitchAnswer(msgspec.Struct, frozen=True):
     queues: list[Any]
     drifted: bool
     untuned: bool
-    capabilities: CapabilitiesAnswer | None = None
+    capabilities: CapabilitiesAnswer = CapabilitiesAnswer()
 
     @property
     def assumed(self) -> bool:
         """Whether ``running`` is from the settings: a dry run without a device asks nobody."""
-        return self.capabilities is not None and self.capabilities.read_back == "the settings"
+        return not self.capabilities.reads
 
 
 class QueueAnswer(msgspec.Struct, frozen=True):

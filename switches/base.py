@@ -18,7 +18,7 @@ from twin.watermark import Watermark
 
 _TINY = 1e-9  # a probability may have been converted to text and back
 
-Wanted: TypeAlias = "Callable[[str, int], bool]"
+Wanted: TypeAlias = Callable[[str, int], bool]
 """The queues, by port and number, that a look at a switch is about: those of the inventory; for an undo those
 of its change, whatever has become of the inventory and of other queues.
 """
@@ -26,15 +26,17 @@ of its change, whatever has become of the inventory and of other queues.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """``writes`` False: it records and never sets a device. ``per`` is the object that holds a watermark on
-    the platform; ``units`` how it is written there. ``atomic``: all three values change at one moment.
-    ``dead_man``: a change that is not confirmed undoes itself. ``undo`` and ``read_back`` describe in a
-    phrase how a change is taken back, and the source of a reading. ``one_for_all`` says why ports of a role
-    cannot run a watermark of their own; empty: they can.
+    """``writes`` False: it records and never sets a device. ``reads`` False: it asks none either, and a
+    reading is what the settings say. ``per`` is the object that holds a watermark on the platform; ``units``
+    how it is written there. ``atomic``: all three values change at one moment. ``dead_man``: a change that is
+    not confirmed undoes itself. ``undo`` and ``read_back`` describe in a phrase how a change is taken back,
+    and the source of a reading. ``one_for_all`` says why ports of a role cannot run a watermark of their own;
+    empty: they can.
     """
 
     kind: str
     writes: bool
+    reads: bool = True
     per: Literal["switch", "profile", "port", "queue"] = "queue"
     units: WatermarkUnits = field(default_factory=WatermarkUnits)
     atomic: bool = True

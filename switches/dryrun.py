@@ -58,6 +58,7 @@ class DryRunAdapter:
             return Capabilities(
                 kind="dry-run",
                 writes=False,
+                reads=False,
                 per="switch",
                 undo="nothing was set",
                 read_back="the settings",

@@ -268,6 +268,8 @@ class CapabilitiesDocument(Document):
     """How a change is taken back."""
     read_back: str
     """What a reading is read from."""
+    reads: bool
+    """False: no device is asked, and what runs is assumed from the settings."""
 
     @classmethod
     def of(cls, capabilities: Capabilities) -> Self:

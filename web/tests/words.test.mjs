@@ -96,9 +96,9 @@ test("hosts are counted beside switches", () => {
 });
 
 test("what many switches run is told together, the most frequent first", () => {
-  const of = (read_back) => ({ differs: false, capabilities: { read_back } });
-  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, ...of("ASIC_DB") });
-  assert.equal(runs({ ...run(400_000), ...of("the settings") }), "400\u00a0KB / 1.60\u00a0MB / 20\u00a0% (assumed, from the settings)");
+  const of = (reads) => ({ differs: false, capabilities: { reads } });
+  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, ...of(true) });
+  assert.equal(runs({ ...run(400_000), ...of(false) }), "400\u00a0KB / 1.60\u00a0MB / 20\u00a0% (assumed, from the settings)");
   assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400\u00a0KB / 1.60\u00a0MB / 20\u00a0%, 1 not known, 1 runs 100\u00a0KB / 1.60\u00a0MB / 20\u00a0%.");
   assert.match(together([1, 2, 3, 4, 5].map((kmin) => run(1_000 * kmin))), /, 2 run 2 other settings\.$/);
   assert.match(together([run(0), ...Array(2).fill({ ...run(0), differs: true })]), /: 2 differ by queue, 1 not known\.$/);

@@ -136,7 +136,7 @@ def test_500_switches_are_found_sorted_and_in_natural_order(browser: Browser, la
             "name": f"leaf{number}",
             "adapter": "dry-run",
             "writes": False,
-            "capabilities": {"read_back": "ASIC_DB"},
+            "capabilities": {"reads": True},
             "reachable": number != 77,
             "detail": "no answer" if number == 77 else None,
             "running": {"kmin_bytes": 1_000 * number, "kmax_bytes": 4_000_000, "pmax": 0.2},

@@ -294,11 +294,11 @@ def switch(name: str, **more: Any) -> dict[str, Any]:
 
 def test_what_was_not_read_is_told_as_assumed() -> None:
     device = Device(name="s1", address="s1", platform="dry-run", running=Watermark(400_000, 1_600_000, 0.2))
-    source = DryRunAdapter(device, clock_ns=time_ns).capabilities().read_back
-    fleet = [switch("s1", writes=False, capabilities={"read_back": source})]
+    reads = DryRunAdapter(device, clock_ns=time_ns).capabilities().reads
+    fleet = [switch("s1", writes=False, capabilities={"reads": reads})]
     told = switches_text(answer(list[SwitchAnswer], fleet)).plain
     assert told == "1 switch, none written, not read: assumed to run Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %"
-    fleet += [switch("s2", capabilities={"read_back": "ASIC_DB"}), switch("s3")]
+    fleet += [switch("s2", capabilities={"reads": True}), switch("s3")]
     told = switches_text(answer(list[SwitchAnswer], fleet)).plain
     assert told.startswith("3 switches, 2 written, 1 not read\n2 of them run Kmin 400 KB")
     assert "\n1 of them assumed to run Kmin 400 KB" in told

@@ -428,7 +428,7 @@ export interface SwitchRead {
 export interface SwitchSettings {
   name: string;
   adapter: string;
-  capabilities: { read_back: string }; // what a reading is read from
+  capabilities: { reads: boolean }; // false: what runs is from the settings
   writes: boolean;
   set_to: Watermark | null;
 }

@@ -68,7 +68,7 @@ const ofSwitches = (fields: string): Look => ({
   spacingMs: 5_000,
 });
 export const switches = ofSwitches("name,reachable,detail,running,differs,drifted");
-export const switchSettings = ofSwitches("name,adapter,capabilities.read_back,writes,set_to");
+export const switchSettings = ofSwitches("name,adapter,capabilities.reads,writes,set_to");
 // Queue by queue where they differ: for the map of a fabric that is small enough to be drawn port by port.
 export const switchQueues = ofSwitches("name,running,queues");
 export const outcome = (id: string): Look => ({

@@ -8,7 +8,7 @@ const MOST = 3;
 const DIFFERS = "differs by queue";
 
 // A dry run without a device asks nobody what runs.
-export const assumed = ({ capabilities }: Pick<SwitchState, "capabilities">): boolean => capabilities.read_back === "the settings";
+export const assumed = ({ capabilities }: Pick<SwitchState, "capabilities">): boolean => !capabilities.reads;
 export const runs = (one: Running): string =>
   one.running ? `${watermark(one.running)}${assumed(one) ? " (assumed, from the settings)" : ""}` : one.differs ? DIFFERS : "not known";
 
