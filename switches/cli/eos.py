@@ -256,11 +256,7 @@ class EosAdapter(WredLineAdapter):
         if own and not any(map(wants, policies.bound)):
             return own
         named = policies_of(self._device, policies.bound.items(), self._options.profile, "qos profile")
-        shared = [
-            found
-            for name in named
-            for found in self._queues(f"qos profile {name}", name, policies.named.get(name, {}), queues)
-        ]
+        shared = self._in_policies(policies, named)
         if not shared and not own:
             raise CapabilityError(
                 f"{self._device.where} qos profile {', '.join(named)}",

@@ -204,11 +204,7 @@ class NxosAdapter(WredLineAdapter):
 
     def _shared(self, running: Section, policies: Policies) -> list[Spot]:
         names = policies_of(self._device, _applied(running), self._options.policy, "queuing policy")
-        found = [
-            one
-            for name in names
-            for one in self._queues(_HEADING + name, name, policies.named.get(name, {}), self._device.queues)
-        ]
+        found = self._in_policies(policies, names)
         if not found:
             raise CapabilityError(
                 f"{self._device.where} queuing policy {', '.join(names)}",

@@ -137,6 +137,16 @@ class WredLineAdapter(DeviceAdapter):
     def _queues(self, heading: str, place: str, section: Section, queues: Collection[int]) -> Iterable[Spot]:
         """The places of these queues' lines in the section of that heading."""
 
+    def _in_policies(self, policies: Policies, names: Iterable[str]) -> list[Spot]:
+        """The places of the inventory's queues in these policies, each by the name of its policy."""
+        return [
+            found
+            for name in names
+            for found in self._queues(
+                policies.heading + name, name, policies.named.get(name, {}), self._device.queues
+            )
+        ]
+
     def _found(self) -> Found:
         """Where the watermarks of the inventory's queues are configured."""
         running, policies = self._configured()

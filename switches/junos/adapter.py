@@ -162,16 +162,16 @@ class DropProfiles:
             for name in sorted(left)
             if name.startswith(PREFIX) and name in cos.profiles and cos.holders(name) <= set(schedulers)
         }
-        record = _Record(
-            profile=profile,
-            points=points,
-            there=profile in cos.profiles,
-            schedulers=bound,
-            stale=stale,
-            apart=apart,
+        return _values_of(
+            _Record(
+                profile=profile,
+                points=points,
+                there=profile in cos.profiles,
+                schedulers=bound,
+                stale=stale,
+                apart=apart,
+            )
         )
-        values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
-        return values
 
     def made(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
         planned = msgspec.convert(record, _Record)
@@ -187,19 +187,16 @@ class DropProfiles:
         if not used:
             return {}
         apart, there = planned.apart, {port for port, _ in config.bound} | config.mapped.keys()
-        left = msgspec.structs.replace(
-            planned,
-            schedulers={
-                name: before
-                for name, before in planned.schedulers.items()
-                if name in used
-                or name in apart.schedulers
-                or (name in config.schedulers and not _is_foreign(planned, config, name))
-            },
-            apart=msgspec.structs.replace(apart, moves=[one for one in apart.moves if one.port in there]),
-        )
-        values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(left))
-        return values
+        schedulers = {
+            name: before
+            for name, before in planned.schedulers.items()
+            if name in used
+            or name in apart.schedulers
+            or (name in config.schedulers and not _is_foreign(planned, config, name))
+        }
+        moves = [one for one in apart.moves if one.port in there]
+        apart = msgspec.structs.replace(apart, moves=moves)
+        return _values_of(msgspec.structs.replace(planned, schedulers=schedulers, apart=apart))
 
     def undone(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
         planned = msgspec.convert(record, _Record)
@@ -451,6 +448,11 @@ def _entries_of(cos: ClassOfService, name: str) -> tuple[list[Entry], bool]:
     scheduler = cos.schedulers.get(name, Scheduler({}, ecn=False))
     keys = sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
     return [(*key, scheduler.maps.get(key)) for key in keys], scheduler.ecn
+
+
+def _values_of(record: _Record) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+    return values
 
 
 def _moved_elsewhere(planned: _Record, config: ClassOfService) -> str | None:

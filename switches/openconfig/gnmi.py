@@ -6,8 +6,8 @@ SetRequest. No profile is ever edited: those of other queues stay as they are, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,7 @@ from switches.adapter import (
 )
 from switches.base import Capabilities, Reading, StagedChange, Wanted
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, RefusedError, unreadable
+from switches.errors import CapabilityError, RefusedError
 from switches.openconfig import model
 from switches.openconfig.model import Qos
 from switches.openconfig.queues import OpenConfigQueues, Plan
@@ -129,7 +129,7 @@ class OpenConfigAdapter(ConfigAdapter):
     def _is_undone(self, change: StagedChange, left: Plan, qos: Qos) -> bool:
         """Raises ``ConcurrentEditError`` where somebody else has set the queues since."""
         # Hardware may not show yet what a change has configured: only without one is it others' doing.
-        with self._shaped(), nullcontext() if left.queues else set_by_others():
+        with self._queues.shaped(), nullcontext() if left.queues else set_by_others():
             if left.undone_in(qos) and change.undone_in(self._seen(change, qos)):
                 return True
             # First what is configured, which tells of others also where a queue runs no watermark.
@@ -152,22 +152,15 @@ class OpenConfigAdapter(ConfigAdapter):
         origin = self._options.origin
         paths = [GnmiPath.of(*model.INTERFACES, origin=origin), GnmiPath.of(*model.PROFILES, origin=origin)]
         values = self._session.get(paths)
-        with self._shaped():
+        with self._queues.shaped():
             return model.parse(tree_of(values, model.LIST_KEYS))
 
     def _running(self, qos: Qos, wanted: Wanted | None = None) -> Reading:
-        with self._shaped():
+        with self._queues.shaped():
             reading = self._reading(self._queues.running(qos, wanted))
         if not reading.queues and wanted is None:
             self._nothing_found()
         return reading
-
-    @contextmanager
-    def _shaped(self) -> Iterator[None]:
-        try:
-            yield
-        except ValueError as error:
-            raise unreadable(self._device.where, error, "it is shaped as openconfig-qos says") from error
 
     def _put_back(self, plan: Plan, qos: Qos) -> None:
         origin = self._options.origin

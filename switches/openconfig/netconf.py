@@ -6,8 +6,7 @@ named after the change where the switch can, so that another process may confirm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
@@ -18,7 +17,6 @@ from switches.adapter import Waiting
 from switches.base import Capabilities, QueueWatermark, Wanted
 from switches.candidate_config import CandidateAdapter, Found, PersistentCommits, Record
 from switches.device import Device, options_of
-from switches.errors import unreadable
 from switches.openconfig import model
 from switches.openconfig.model import Leaves, Qos
 from switches.openconfig.queues import OpenConfigQueues, Plan
@@ -84,11 +82,11 @@ class OpenConfigOverNetconf:
 
     def look(self, session: NetconfSession) -> Qos:
         data = session.get(_FILTER) if self._queues.from_state else session.get_config(_FILTER)
-        with self._shaped():
+        with self._queues.shaped():
             return model.parse(_tree(data))
 
     def running(self, config: Qos, wanted: Wanted | None = None) -> tuple[QueueWatermark, ...]:
-        with self._shaped():
+        with self._queues.shaped():
             running = tuple(self._queues.running(config, wanted))
         if not running and wanted is None:
             raise self._queues.none_found()
@@ -105,15 +103,15 @@ class OpenConfigOverNetconf:
         return left.recorded() if left.queues else {}
 
     def made(self, record: Record, config: Qos) -> bool:
-        with self._shaped():
+        with self._queues.shaped():
             return Plan.of(record).made_in(config)
 
     def undone(self, record: Record, config: Qos) -> bool:
-        with self._shaped():
+        with self._queues.shaped():
             return Plan.of(record).undone_in(config)
 
     def foreign_change(self, record: Record, config: Qos) -> str | None:
-        with self._shaped():
+        with self._queues.shaped():
             return Plan.of(record).foreign_change_in(config)
 
     def foreign_since(self, record: Record, config: Qos, wanted: Wanted) -> str | None:
@@ -142,14 +140,6 @@ class OpenConfigOverNetconf:
                 if queue.bound is not None or config.queues[queue.port, queue.name].config is not None
             ],
         )
-
-    @contextmanager
-    def _shaped(self) -> Iterator[None]:
-        try:
-            yield
-        except ValueError as error:
-            rule = "it is shaped as openconfig-qos says"
-            raise unreadable(self._queues.device.where, error, rule) from error
 
 
 def _unused(names: Iterable[str], plan: Plan, config: Qos) -> list[str]:

@@ -7,7 +7,7 @@ other queues stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 
 from switches.base import QueueWatermark, Wanted, alike
 from switches.device import Device
-from switches.errors import CapabilityError, InventoryError
+from switches.errors import CapabilityError, InventoryError, unreadable
 from switches.openconfig import model
 from switches.openconfig.model import Profile, Qos, marking
 from switches.units import DeviceWatermark, WatermarkUnits, percent_units
@@ -150,6 +150,14 @@ class OpenConfigQueues:
     def read_back(self) -> str:
         """The source of a reading, in a phrase."""
         return "state leaves" if self.from_state else "config leaves: what was asked, not what runs"
+
+    @contextmanager
+    def shaped(self) -> Iterator[None]:
+        """For what is read of the switch: raises ``RefusedError`` for a ``ValueError``."""
+        try:
+            yield
+        except ValueError as error:
+            raise unreadable(self.device.where, error, "it is shaped as openconfig-qos says") from error
 
     def running(self, qos: Qos, wanted: Wanted | None = None) -> Iterator[QueueWatermark]:
         """What the ``wanted`` queues run; by default those of the inventory.
