@@ -15,6 +15,9 @@ from twin.watermark import Watermark
 
 Hardware = dict[tuple[str, int], Watermark | None]
 
+OTHER = Watermark(700_000, 900_000, 0.9)
+"""What somebody else sets."""
+
 UNREADABLE, NEW_PORT = "another queue runs what is no watermark", "another port is set up"
 SHARED, REMOVED = "another port is given what the change edits", "a port goes, and its queues"
 ELSEWHERE = (UNREADABLE, NEW_PORT, SHARED, REMOVED)

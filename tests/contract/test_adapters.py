@@ -19,13 +19,12 @@ from switches.errors import (
     SwitchError,
     UnreachableError,
 )
-from tests.contract.rig import ELSEWHERE, SHARED, Rig
+from tests.contract.rig import ELSEWHERE, OTHER, SHARED, Rig
 from twin.watermark import Watermark
 
 LOWER = Watermark(50_000, 200_000, 0.05)  # its Kmax lies below the first Kmin
 HIGHER = Watermark(2_000_000, 8_000_000, 0.5)  # its Kmin lies above the first Kmax
 AWKWARD = Watermark(123_457, 654_321, 0.0333)
-OTHER = Watermark(700_000, 900_000, 0.9)
 
 
 def as_another_process_reads_it(change: StagedChange) -> StagedChange:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from switches.base import SwitchAdapter
 from switches.cli.eos import EosAdapter
-from tests.contract.rig import NEW_PORT, REMOVED, SHARED, UNREADABLE, Elsewhere, Hardware
+from tests.contract.rig import NEW_PORT, OTHER, REMOVED, SHARED, UNREADABLE, Elsewhere, Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.switches.eos_switch import PROFILE, QUEUES, EosSwitch, line_of, mark_of
 from twin.watermark import Watermark
@@ -63,7 +63,7 @@ class EosRig(HttpRig):
 
         return {
             UNREADABLE: lambda: applied("Ethernet4/1", "LAB", _MILLISECONDS),
-            NEW_PORT: lambda: applied("Ethernet4/1", "LAB", line_of(Watermark(700_000, 900_000, 0.9))),
+            NEW_PORT: lambda: applied("Ethernet4/1", "LAB", line_of(OTHER)),
             SHARED: lambda: applied("Ethernet50/1", self._edited()),
             REMOVED: removed,
         }

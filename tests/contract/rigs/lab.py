@@ -12,7 +12,7 @@ import httpx
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.lab import LabAdapter
-from tests.contract.rig import NEW_PORT, REMOVED, Elsewhere, Hardware, Rig, fault
+from tests.contract.rig import NEW_PORT, OTHER, REMOVED, Elsewhere, Hardware, Rig, fault
 from tests.unit.switches.labs import Lab
 from twin.watermark import Watermark
 
@@ -57,7 +57,7 @@ class LabRig(Rig):
             del ports[PORTS[-1]]
             return {PORTS[-1]}
 
-        return {NEW_PORT: lambda: ports.update(Ethernet12=Watermark(700_000, 900_000, 0.9)), REMOVED: removed}
+        return {NEW_PORT: lambda: ports.update(Ethernet12=OTHER), REMOVED: removed}
 
     @contextmanager
     def starting(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from switches.device import Device, Secret
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from tests.contract.rig import (
     NEW_PORT,
+    OTHER,
     PATIENT,
     REMOVED,
     SHARED,
@@ -32,7 +33,6 @@ from tests.counterparts.switches.openconfig_netconf import OpenConfigNetconf, ru
 from tests.counterparts.switches.ssh_server import LOOPBACK, Account
 from twin.watermark import Watermark
 
-OTHER = Watermark(700_000, 900_000, 0.9)
 _NO_PROBABILITY = {"min-threshold": "1000", "max-threshold": "2000", "enable-ecn": True}
 _NAMES = {"": NAMESPACE}
 _PROFILES = "qos/queue-management-profiles"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from switches.base import SwitchAdapter
 from switches.cli.nxos import NxosAdapter
-from tests.contract.rig import NEW_PORT, SHARED, UNREADABLE, Elsewhere, Hardware
+from tests.contract.rig import NEW_PORT, OTHER, SHARED, UNREADABLE, Elsewhere, Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.switches.nxos_switch import BINDING, CLASSES, POLICY, NxosSwitch, line_of, mark_of
 from twin.watermark import Watermark
@@ -56,7 +56,7 @@ class NxosRig(HttpRig):
 
         return {
             UNREADABLE: lambda: applied("LAB", _BURST),
-            NEW_PORT: lambda: applied("LAB", line_of(Watermark(700_000, 900_000, 0.9))),
+            NEW_PORT: lambda: applied("LAB", line_of(OTHER)),
             SHARED: lambda: applied(self._edited()),
         }
 

@@ -14,6 +14,7 @@ from switches.device import Device, Secret, Tls
 from switches.openconfig.gnmi import OpenConfigAdapter
 from tests.contract.rig import (
     NEW_PORT,
+    OTHER,
     PATIENT,
     REMOVED,
     SHARED,
@@ -29,7 +30,6 @@ from tests.counterparts.switches.openconfig_switch import OpenConfigSwitch, Step
 from twin.watermark import Watermark
 
 QUEUE = "3"
-OTHER = Watermark(700_000, 900_000, 0.9)
 
 
 class OpenConfigRig(Rig):

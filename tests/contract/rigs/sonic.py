@@ -14,6 +14,7 @@ from switches.device import Device, Secret
 from switches.sonic.redis_adapter import SonicAdapter
 from tests.contract.rig import (
     NEW_PORT,
+    OTHER,
     PATIENT,
     REMOVED,
     SHARED,
@@ -28,9 +29,6 @@ from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
 
 PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")
-
-
-OTHER = Watermark(700_000, 900_000, 0.9)
 _NO_THRESHOLDS = {"ecn": "ecn_all", "wred_green_enable": "true"}
 _NO_CURVE = {"green_min_threshold": "2000", "green_max_threshold": "1000"}
 

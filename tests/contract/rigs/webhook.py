@@ -10,7 +10,7 @@ from typing import Any
 from switches.base import SwitchAdapter
 from switches.device import Secret
 from switches.webhook import WebhookAdapter
-from tests.contract.rig import NEW_PORT, REMOVED, UNREADABLE, Elsewhere, Hardware
+from tests.contract.rig import NEW_PORT, OTHER, REMOVED, UNREADABLE, Elsewhere, Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.switches.webhook_switch import NAME, OUTSIDE, TOKEN, WebhookSwitch
 from twin.watermark import Watermark
@@ -63,7 +63,7 @@ class WebhookRig(HttpRig):
 
         return {
             UNREADABLE: lambda: added(_NO_CURVE),
-            NEW_PORT: lambda: added(Watermark(700_000, 900_000, 0.9)),
+            NEW_PORT: lambda: added(OTHER),
             REMOVED: removed,
         }
 
