@@ -286,7 +286,7 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
     parts = _weighed(gains, shares)
     deviations = np.zeros((n_moments, _N_DEVIATIONS))
     alike = 1.0 / sum(share * share for share in shares)  # so many moments of equal weight tell as much
-    if alike > MOMENTS_TELL - 0.5:
+    if alike > MOMENTS_TELL - 0.5:  # four moments that differ a little still tell
         scale = _students(alike)
         own = [
             share * scale * (one.value - sum(parts)) / math.sqrt(1.0 - share)
