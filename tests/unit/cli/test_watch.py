@@ -119,7 +119,8 @@ def test_lines_are_whole_where_nobody_looks() -> None:
     assert lines[3].count("word") == 40
 
 
-def test_a_terminal_has_the_header_below_and_lines_folded() -> None:
+def test_a_terminal_has_the_header_below_and_lines_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # one that can move its cursor, whatever the tests run in
     service = Scripted(events())
     service.frozen = True
     shown = watched(service, terminal=True)
