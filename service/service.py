@@ -218,6 +218,7 @@ class Service:
             events=self.events,
             audit=self.audit,
             gains=self.gains,
+            window=self.window,
         )
         runner = Runner(
             self.fleet,

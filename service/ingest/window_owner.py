@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
@@ -74,6 +75,8 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         """Seconds of report time that the window holds; 0 while it is empty."""
         self.start_ns: int | None = None
         """When the window begins, by the reports' clock; None while it is empty."""
+        self._end_ns: int | None = None
+        self._set_ns: int | None = None
 
     def silent_s(self, since_s: float) -> float:
         """Seconds since a report was last accepted; before the first one, since ``since_s``."""
@@ -103,6 +106,19 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     def empty(self) -> bool:
         """Whether it holds no report: none came, or none since another topology was declared."""
         return self.start_ns is None
+
+    def device_set(self) -> None:
+        """A switch or NIC was set: reports until now are of traffic under what ran before."""
+        self._set_ns = self._end_ns
+
+    @property
+    def since_set_s(self) -> float:
+        """Seconds of report time since a device was last set; infinite where none was, or where the reports'
+        clock was set back since.
+        """
+        if self._set_ns is None or self._end_ns is None or self._end_ns < self._set_ns:
+            return math.inf
+        return (self._end_ns - self._set_ns) / NS_PER_S
 
     async def ingest(self, decode: ReportDecoder, *, body: bytes | None = None) -> IngestDocument:
         """Adds the reports that ``decode`` returns; a ``ReportSink``."""
@@ -203,7 +219,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     def _note_span(self) -> None:
         span_ns = self._window.span_ns
         self.held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
-        self.start_ns = None if span_ns is None else span_ns[0]
+        self.start_ns, self._end_ns = (None, None) if span_ns is None else span_ns
 
     def _snapshot(self) -> tuple[Snapshot, _Version]:
         return self._window.snapshot(), (self._window.counters.accepted, self._window.topology)

@@ -15,10 +15,12 @@ from rollout.state import (
     RolloutState,
     ToMember,
     Undone,
+    Verified,
 )
 from service.auth.audit import Audit
 from service.events import Broadcaster
 from service.history.gains import GainHistory
+from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.nics.polling import NicPolling
 from service.rollouts.rollout import Rollout
@@ -42,6 +44,7 @@ class RolloutNotifier:
     events: Broadcaster
     audit: Audit
     gains: GainHistory
+    window: WindowOwner
 
     def event(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
         """Publishes an event that took a rollout from ``before`` (None: it is new) to its state now."""
@@ -89,7 +92,10 @@ class RolloutNotifier:
                 self.metrics.switch_failures.labels(self._kind(state, name), reason).inc()
             case Undone(switch=name):
                 self.metrics.switch_rollbacks.labels(self._kind(state, name)).inc()
+                self.window.device_set()
             case LeftAlone(switch=name):
                 self.metrics.switch_failures.labels(self._kind(state, name), "concurrent_edit").inc()
             case Applying(switch=name) if name in state.plan.written:
                 self.gate.watermark_changed()
+            case Verified(switch=name) if name in state.plan.written:
+                self.window.device_set()

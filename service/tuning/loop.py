@@ -35,10 +35,12 @@ from telemetry.topology import Topology
 from twin.errors import SearchError, TwinError, what_did_not_fit
 from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
+from twin.units import duration_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
 PROGRESS_EVERY_S = 0.25
+_LEAST_SINCE_SET_S = 0.01  # of reports, so that queues have settled under what was set
 
 _log = logging.getLogger("ecntwin.tuning")
 
@@ -98,11 +100,16 @@ class TuningLoop:
     def running(self) -> bool:
         return self._round_task is not None and not self._round_task.done()
 
+    @property
+    def _just_set(self) -> bool:
+        return self.window.since_set_s < min(_LEAST_SINCE_SET_S, self.window.length_s)
+
     async def run_now(self) -> Entry:
         """Runs a round and stores its recommendation.
 
-        Raises ``ConflictError`` while one runs or telemetry is stale, ``WindowError`` while the window is
-        empty, and ``TwinError`` where the round fails. A failure is counted and published either way.
+        Raises ``ConflictError`` while one runs, telemetry is stale or nearly all of it is of before the last
+        change, ``WindowError`` while the window is empty, and ``TwinError`` where the round fails. A failure
+        is counted and published either way.
         """
         if self.running or self._stop_now:
             raise ConflictError(
@@ -118,6 +125,13 @@ class TuningLoop:
                 f"telemetry {age_s:.0f} s old",
                 "a round needs fresh reports (tuning.stale_after_s)",
                 "post INT reports and ask again",
+            )
+        if self._just_set:
+            raise ConflictError(
+                "tuning round",
+                f"{duration_text(self.window.since_set_s)} of reports since switches or NICs were last set",
+                f"a round compares what runs with {duration_text(_LEAST_SINCE_SET_S)} of traffic under it",
+                "let reports come in and ask again",
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
         self._round_task.add_done_callback(retrieve)
@@ -142,7 +156,7 @@ class TuningLoop:
                     return
                 window = self.window
                 unchanged = window.accepted == self._accepted_at_last_round
-                if self.running or window.stale or window.empty or unchanged:
+                if self.running or window.stale or window.empty or unchanged or self._just_set:
                     self.metrics.rounds.labels("skipped").inc()
                     continue
                 await self.run_now()
@@ -203,6 +217,7 @@ class TuningLoop:
         self._declared_at_last_round = self.window.declared
         try:
             snapshot, state = await self.window.seen()
+            since_set_s = self.window.since_set_s
             counters = self.window.counters
             self.metrics.network.saw_state(state)
             self.fleet.saw(state.topology.switches)
@@ -229,6 +244,7 @@ class TuningLoop:
                     moments=self.moments,
                     standing=standing,
                     by_role=self.fleet.by_role,
+                    since_set_s=since_set_s,
                 ),
             )
             if result.recommendation.verdict.kind is not VerdictKind.UNCALIBRATED:
@@ -253,6 +269,7 @@ class TuningLoop:
             self.metrics.running.set(0)
         answer = result.recommendation
         measures = answer.score_is == "gain" and to_decide(answer, hosts=bool(self.nics.hosts))
+        measures = measures and since_set_s >= result.window_s
         before = await self.gains.of_window(snapshot, state) if measures else None
         wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
         behind_share, self._counted = counters.behind_share_since(self._counted), counters

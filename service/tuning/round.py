@@ -132,12 +132,14 @@ def run_round(
     moments: Moments | None = None,
     standing: Standing | None = None,
     by_role: RunsByRole | None = None,
+    since_set_s: float = math.inf,
 ) -> RoundResult:
     """Runs a round on ``state``; ``standing`` is the recommendation now in force, if there is one.
 
     ``moments`` are other moments of this traffic to judge on as well; None: the window's alone. Predictions
     are for one watermark on all switches tuned; what runs is predicted by port role where ports of a role run
-    the same (``by_role``). Where that is not so, as during a rollout, notes say so.
+    the same (``by_role``). Where that is not so, as during a rollout, notes say so. What was set last runs
+    for the last ``since_set_s`` seconds of the window: only these are replayed.
 
     Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
@@ -174,6 +176,7 @@ def run_round(
     links = links_of(state.arrivals, state.topology.nic_bytes_per_s)
     waiting = waiting_share(state.arrivals, links, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
+    extent = extent.within(since_set_s)
     found = rebuilt(
         state,
         ask.fabric,

@@ -85,6 +85,13 @@ class Running:
         await self.client.put("/v1/topology", json=TOPOLOGY)
         await self.post_reports(traffic())
 
+    async def goes_on(self) -> None:
+        """Posts the traffic that follows: enough of it for a round on what was set last."""
+        window = self.service.window
+        assert window.start_ns is not None
+        held = round(window.held_s * 1e5)
+        await self.post_reports(traffic(1_100, first=(window.start_ns - EPOCH_NS) // 10_000 + held))
+
     async def ended(self, rollout: str) -> Any:
         """The document of a rollout, once it has ended."""
         rollouts = self.service.rollouts

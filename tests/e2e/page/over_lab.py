@@ -74,6 +74,7 @@ class OverLab:
         """No rollout is under way, and every switch runs what it began with."""
         self.advance(2 * WINDOW_S)
         eventually(lambda: all(one["ended"] for one in self.service.get("/v1/rollouts").json()["rollouts"]))
+        self.advance(WINDOW_S)  # a round needs traffic of after the last change
         for switch in self.switches():
             self.set_by_hand(DEFAULT, switch)
             self.service.post(f"/v1/switches/{switch}/adopt").raise_for_status()

@@ -30,6 +30,7 @@ def act(page: Page, fabric: OverLab) -> Page:
     """The page, open on a recommendation that could be approved; switches run what they began with."""
     fabric.set_by_hand(DEFAULT)
     fabric.service.post("/v1/switches/leaf1/adopt").raise_for_status()
+    fabric.advance(WINDOW_S)  # a round needs traffic of after the last change
     found = fabric.tuned()
     assert (found["status"], found["blocked"]) == ("pending", [])
     page.goto(fabric.url)

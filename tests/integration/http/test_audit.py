@@ -207,6 +207,7 @@ async def test_what_a_guard_takes_back_is_written_down_and_an_operators_word_onc
         ]
         failed = (await here.post(f"{recommendation}/approve"))["rollout"]
         assert (await here.ended(failed))["phase"] == "rolled_back"
+        await here.goes_on()
         good = (await here.approved())["rollout"]
         await here.ended(good)
         await here.rolled_back(good)

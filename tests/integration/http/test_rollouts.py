@@ -267,12 +267,14 @@ async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) 
     assert (frozen["frozen"], frozen["by"]) == (True, "local")
     assert await here.get("/v1/freeze") == frozen
     assert here.metric("ecntwin_switches_frozen") == 1
+    await here.goes_on()
     waiting = await here.tuned()
     problem = await here.refused(f"{waiting}/approve")
     assert "frozen by local" in problem["rule"]
     assert (await here.get(waiting))["status"] == "pending"
     assert (await here.rolled_back(decided["rollout"]))["phase"] == "rolled_back"
     assert (await here.get(waiting))["status"] == "expired"  # it was made for what no longer runs
+    await here.goes_on()
     waiting = await here.tuned()
     await here.freeze(False)
     assert here.metric("ecntwin_switches_frozen") == 0
@@ -288,6 +290,7 @@ async def test_a_freeze_is_one_word(here: Here, body: dict[str, Any]) -> None:
 async def test_drift_stops_approvals_until_it_is_adopted(here: Here) -> None:
     await here.approved()
     here.switches["leaf1"].running = FOREIGN
+    await here.goes_on()
     waiting = await here.tuned()
     problem = await here.refused(f"{waiting}/approve")
     assert "leaf1" in problem["rule"]
@@ -444,12 +447,12 @@ async def test_policy_does_not_repeat_what_was_taken_back_until_a_while_has_pass
             await here.rolled_back(found["rollout"])
             for passes_s in (0, hold_s - 1):
                 here.hand.now_s += passes_s
-                await here.post_reports(traffic())
+                await here.goes_on()
                 waiting = await here.post("/v1/tune")
                 assert (waiting["status"], waiting["holds"]) == ("pending", [])
                 assert (await here.get("/v1/rollouts"))["total"] == number
             here.hand.now_s += 2
-            await here.post_reports(traffic())
+            await here.goes_on()
         # A person may at any time, and what stands ends the count.
         found = await here.post("/v1/tune")
         assert (await here.ended(found["rollout"]))["phase"] == "done"
@@ -491,6 +494,7 @@ async def test_what_waited_while_a_rollout_ended_cools_down_too() -> None:
         here.hand.now_s += 61
         await here.post_reports(traffic())
         await here.rolled_back(decided["rollout"])
+        await here.goes_on()
         found = await here.post("/v1/tune")
         waiting = f"/v1/recommendations/{found['id']}"
         assert found["holds"] == [found["blocked"][0]["reason"]]

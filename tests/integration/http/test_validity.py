@@ -161,12 +161,14 @@ async def test_after_a_rollback_what_was_made_for_the_change_is_over() -> None:
     async with started() as here:
         await here.feed()
         decided = await here.approved()
+        await here.goes_on()
         at = await here.tuned()
         await here.rolled_back(decided["rollout"])
         shown = await here.get(at)
         assert (shown["status"], "and it was made for" in shown["expired"]["reason"]) == ("expired", True)
         assert "it is expired" in (await here.refused(f"{at}/approve"))["rule"]
         assert "it is expired" in (await here.refused(f"{at}/reject"))["rule"]
+        await here.goes_on()
         again = await here.get(await here.tuned())
         assert {name: again["incumbent"][name] for name in INCUMBENT} == INCUMBENT
 
@@ -259,6 +261,7 @@ async def test_a_gate_is_told_with_the_time_it_opens() -> None:
     async with started(tuning=TUNING | {"cool_down_s": 60}) as here:
         await here.feed()
         await here.approved()
+        await here.goes_on()
         found = await here.post("/v1/tune")
         (block,) = found["blocked"]
         assert block["until"] == "2026-01-01T00:17:40.000Z"

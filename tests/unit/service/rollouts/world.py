@@ -181,6 +181,7 @@ class World:
             events=unused,
             audit=unused,
             gains=unused,
+            window=unused,
         )
         runner = Runner(
             self.fleet,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -150,6 +151,20 @@ def test_few_reports_and_endless_flows_need_longer() -> None:
     assert kept.extent(replace(dense, n_reports=1), None) == Extent(0.05, 0.05)
     endless = replace(dense.arrivals, wire_bytes=np.full(len(dense.arrivals), np.inf))
     assert kept.extent(replace(dense, arrivals=endless), None) == Extent(None, None)
+
+
+@pytest.mark.parametrize(
+    ("extent", "since_set_s", "expected"),
+    [
+        (Extent(0.01, 0.1, goes_on=True), 0.2, Extent(0.01, 0.1, goes_on=True)),
+        (Extent(0.01, 0.1, goes_on=True), 0.04, Extent(0.01, 0.04, goes_on=True)),
+        (Extent(0.05, 0.05), 0.04, Extent(0.04, 0.04)),
+        (Extent(None, None), 0.04, Extent(0.04, 0.04)),
+        (Extent(None, None), math.inf, Extent(None, None)),
+    ],
+)
+def test_nothing_is_replayed_of_before_a_change(extent: Extent, since_set_s: float, expected: Extent) -> None:
+    assert extent.within(since_set_s) == expected
 
 
 class TestLongMoments:

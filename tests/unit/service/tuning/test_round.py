@@ -89,6 +89,20 @@ def test_of_live_traffic_a_flow_is_what_it_sent_so_far() -> None:
     assert not SCENARIO.goes_on
 
 
+def test_traffic_of_before_the_last_change_is_not_replayed() -> None:
+    moments = Moments(8, moment_s=0.01, long_s=0.1, over_s=300.0)
+    since_set_s = 0.5 * SCENARIO.duration_s
+    found = run_round(
+        STATE,
+        ask(0.0),
+        lambda _: INCUMBENT,
+        workers=InProcessWorkers(),
+        moments=moments,
+        since_set_s=since_set_s,
+    )
+    assert found.scenario.duration_s == pytest.approx(since_set_s)
+
+
 def test_senders_of_the_inventory_reach_the_round() -> None:
     hosts = [host.name for host in STATE.topology.hosts]
     every = replace(ask(0.0), fabric=replace(ask(0.0).fabric, senders=dict.fromkeys([*hosts, "h99"], SWIFT)))
