@@ -85,6 +85,10 @@ class Broadcaster:
         why = "That event is of an earlier process, or too long ago: read again what you show."
         return [Event(self._count, "reset", {"why": why})]
 
+    def newest(self, kind: str) -> Event | None:
+        """The newest of that kind, if it is among those kept."""
+        return next((event for event in reversed(self._kept) if event.kind == kind), None)
+
     def close(self) -> None:
         """Ends every listener's stream."""
         self._closed = True

@@ -46,7 +46,8 @@ async def get_events(
 
     ``id`` counts up by 1. With ``Last-Event-ID`` the events since then come first, of the last 1024; where
     not all are known (the service was started again, or it is too long ago) one event ``reset`` comes
-    instead, and the listener reads again what it shows.
+    instead, and the listener reads again what it shows. Without it the newest event of a round under way
+    comes first.
     """
     events = service.events
     if events.full:
@@ -57,7 +58,10 @@ async def get_events(
             f"listener number {own + 1} of {caller.name!r}",
             f"a caller has {MOST_OF_ONE_CALLER} listeners at most, so that others have room",
         )
-    told = stream(events, caller.name, caller_check(service.access, caller, request), last_event_id)
+    under_way = events.newest("round") if service.tuning.running else None
+    told = stream(
+        events, caller.name, caller_check(service.access, caller, request), last_event_id, under_way
+    )
     await anext(told)
     return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
@@ -90,16 +94,23 @@ def caller_check(access: Access, caller: Caller, request: Request) -> Callable[[
 
 
 async def stream(
-    events: Broadcaster, caller: str, holds: Callable[[], Awaitable[bool]], last_id: str | None = None
+    events: Broadcaster,
+    caller: str,
+    holds: Callable[[], Awaitable[bool]],
+    last_id: str | None = None,
+    under_way: Event | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Its first part is empty: once that is taken it counts as a listener, so that calls which come together
     do not pass the limits.
     """
     with events.listen(caller) as queue:
-        missed = [] if last_id is None else events.since(_number(last_id))
+        if last_id is not None:
+            before = events.since(_number(last_id))
+        else:
+            before = [] if under_way is None else [under_way]
         yield b""
         yield b": listening\n\n"
-        for old in missed:
+        for old in before:
             yield _frame(old)
         while True:
             try:

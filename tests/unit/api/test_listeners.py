@@ -25,6 +25,8 @@ class Listeners:
     def __init__(self, here: Running) -> None:
         self._here = here
         self._calls: list[asyncio.Task[None]] = []
+        self.heard: asyncio.Queue[bytes] = asyncio.Queue()
+        """What all of them are sent."""
 
     async def ask(self, count: int, token: str) -> Counter[int]:
         """The statuses of so many calls at once."""
@@ -50,6 +52,8 @@ class Listeners:
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":
                 answered.put_nowait(message["status"])
+            else:
+                self.heard.put_nowait(message["body"])
 
         for _ in range(count):
             call = self._here.app({**scope}, receive, send)
@@ -85,5 +89,24 @@ async def test_without_tokens_who_calls_from_this_machine_has_them_all() -> None
             answer = await here.client.get("/v1/events")
             assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "30")
             assert "listeners are limited" in answer.json()["detail"]
+        finally:
+            await listeners.leave()
+
+
+async def test_who_comes_while_a_round_runs_hears_of_it_first() -> None:
+    async with running() as here:
+        listeners, tuning, events = Listeners(here), here.service.tuning, here.service.events
+        events.publish("round", {"stage": "window 1", "done": 3, "total": 24})
+        tuning._round_task = under_way = asyncio.get_running_loop().create_future()  # type: ignore[assignment]
+        try:
+            for frame in (b'event: round\ndata: {"stage":"window 1","done":3,"total":24}', b"event: alarm\n"):
+                await listeners.ask(1, "nobody")
+                events.publish("alarm", {})
+                said = [await listeners.heard.get() for _ in range(2)]
+                assert said[0] == b": listening\n\n"
+                assert frame in said[1]
+                await listeners.leave()
+                under_way.cancel()
+                listeners = Listeners(here)
         finally:
             await listeners.leave()
