@@ -13,6 +13,7 @@ import json
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,9 +55,14 @@ def measure_apart(name: str) -> tuple[list[Figure], str]:
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "figures.json"
         command = [sys.executable, "-m", "bench", name, "--into", str(into)]
-        done = subprocess.run(command, cwd=HERE.parent, check=False, stderr=subprocess.PIPE, text=True)
-        if done.returncode or not into.exists():
-            last = done.stderr.strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
+        with subprocess.Popen(command, cwd=HERE.parent, stderr=subprocess.PIPE, text=True) as run:
+            try:
+                errors = run.communicate()[1]
+            except BaseException:
+                run.terminate()  # not killed: it has labs of its own to end
+                raise
+        if run.returncode or not into.exists():
+            last = errors.strip().splitlines()[-1:] or [f"ended with status {run.returncode}"]
             return [], last[0]
         return [Figure(**figure) for figure in json.loads(into.read_text("utf-8"))], ""
 
@@ -173,4 +179,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what it started is ended first
     sys.exit(main(sys.argv[1:]))

@@ -5,7 +5,7 @@ Each imports what it runs only when it runs, so that help and completion answer 
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -602,8 +602,8 @@ def bench(
         raise InputError(
             "bench", "an installed distribution", "bench is in the repository", "clone it and run make bench"
         )
-    command = [sys.executable, "-m", "bench", *(modules or [])]
-    raise typer.Exit(subprocess.run(command, cwd=repository, check=False).returncode)
+    os.chdir(repository)
+    os.execv(sys.executable, [sys.executable, "-m", "bench", *(modules or [])])
 
 
 @app.command()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +71,25 @@ def test_one_that_fails_is_a_row_and_the_others_run(folder: Path, capfd: pytest.
         ("good", "answer", True)
     ]
     assert list(document["failed"]) == ["bad"]
+
+
+def test_one_that_is_ended_ends_what_it_started(folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import subprocess, sys\nfrom pathlib import Path\n"
+        "def measure():\n"
+        "    with subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) as lab:\n"
+        "        Path('began').touch()\n"
+        "        try:\n            lab.wait()\n"
+        "        finally:\n            lab.kill()\n            Path('ended').touch()\n",
+        "utf-8",
+    )
+    with subprocess.Popen([sys.executable, "-m", "bench", "slow"], cwd=folder.parent) as running:
+        while not (folder.parent / "began").exists():
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.terminate()
+    assert running.returncode == 128 + signal.SIGTERM
+    assert (folder.parent / "ended").exists()
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(
