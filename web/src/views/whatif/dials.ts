@@ -1,5 +1,5 @@
 // The three numbers as sliders have them: logarithmic, rounded to what people say, and Kmin below Kmax.
-import { bytes, percent } from "../../format.ts";
+import { bytes, pmax } from "../../format.ts";
 import type { Watermark } from "../../service/documents.ts";
 
 export type Name = keyof Watermark;
@@ -22,7 +22,7 @@ const DIGITS = 3;
 export const DIALS: readonly Dial[] = [
   { name: "kmin_bytes", label: "Kmin", says: "a shorter queue marks nothing", low: 2e3, high: 4e6, unit: "KB", scale: 1e3, show: bytes },
   { name: "kmax_bytes", label: "Kmax", says: "a longer queue marks everything", low: 4e3, high: 16e6, unit: "KB", scale: 1e3, show: bytes },
-  { name: "pmax", label: "Pmax", says: "the share marked just below Kmax", low: 0.001, high: 1, unit: "%", scale: 0.01, show: percent },
+  { name: "pmax", label: "Pmax", says: "the share marked just below Kmax", low: 0.001, high: 1, unit: "%", scale: 0.01, show: pmax },
 ];
 
 export const stepOf = ({ low, high }: Dial, value: number): number =>
