@@ -75,7 +75,7 @@ class Silences:
         """
         now_ns = self._wall_ns()
         until_ns = now_ns + round((for_s or 0.0) * 1e9) if given_ns is None else given_ns
-        if not now_ns < until_ns <= now_ns + MOST_SILENCE_DAYS * DAY_S * 1e9:
+        if not 0 < until_ns - now_ns <= MOST_SILENCE_DAYS * DAY_S * 1e9:
             raise UnprocessableError(
                 "until",
                 f"{timestamp(until_ns)}, which here is {(until_ns - now_ns) / 1e9:.0f} s from now",

@@ -398,6 +398,17 @@ async def test_the_history_calls_nothing_open_that_is_not_listed(database_url: s
     world.database.close()
 
 
+async def test_a_silence_may_last_for_seven_days_and_no_longer() -> None:
+    world, week_s = World(), 7 * 86_400
+    for _ in range(50):
+        world.wall_ns += 1_000_000_007  # floats this large are 256 ns apart
+        until_ns = world.wall_ns + week_s * 1_000_000_000
+        assert world.alarms.silences.end_ns(None, float(week_s)) == until_ns
+        assert world.alarms.silences.end_ns(until_ns, None) == until_ns
+        with pytest.raises(UnprocessableError, match="within 7 days"):
+            world.alarms.silences.end_ns(until_ns + 1, None)
+
+
 async def test_a_silence_of_a_switch_covers_its_incast_and_one_of_a_kind_not_what_else_it_does() -> None:
     world = World()
     world.incasts = (IncastSite("h0", 3, "leaf1", "1"),)
