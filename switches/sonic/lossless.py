@@ -27,7 +27,7 @@ CONFIG = (
     *("PORT", "PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "MAP_PFC_PRIORITY_TO_QUEUE"),
     *("QUEUE", "SCHEDULER", "WRED_PROFILE", "CABLE_LENGTH", *BUFFERS),
 )
-DEFAULT_MTU_BYTES = 9100  # cfgmgr/portmgr.h
+DEFAULT_MTU_BYTES = 9100  # cfgmgr/portmgr.h, as is that ports are down unless configured up
 
 
 def sonic_ports(config: Tables, buffers: Tables, wants: Callable[[str], bool]) -> tuple[LosslessPort, ...]:
@@ -38,7 +38,7 @@ def sonic_ports(config: Tables, buffers: Tables, wants: Callable[[str], bool]) -
     return tuple(
         found.port(name, row)
         for name, row in sorted(config.get("PORT", {}).items())
-        if wants(name) and row.get("admin_status") != "down"
+        if wants(name) and row.get("admin_status") == "up"
     )
 
 

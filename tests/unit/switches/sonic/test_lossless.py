@@ -11,7 +11,7 @@ import pytest
 from switches.device import Device, Tls
 from switches.lossless import LosslessPort, LosslessPriority, ReadsLossless
 from switches.sonic.gnmi_adapter import SonicGnmiAdapter
-from switches.sonic.lossless import sonic_ports
+from switches.sonic.lossless import Tables, sonic_ports
 from switches.sonic.redis_adapter import SonicAdapter
 from tests.counterparts.polled.sonic_buffers import (
     HEADROOM_BYTES,
@@ -32,6 +32,7 @@ SOUND = LosslessPriority(
     pool_bytes=POOL_BYTES,
     headroom_bytes=HEADROOM_BYTES,
 )
+UP = {"admin_status": "up"}
 MakeAdapter = Callable[..., SonicAdapter]
 
 
@@ -67,6 +68,11 @@ def test_only_ports_of_the_inventory_that_are_up_count(sound: SonicSwitch, adapt
     assert [one.port for one in reading.ports] == ["Ethernet0"]
 
 
+def test_a_port_is_down_that_is_not_configured_up() -> None:
+    config = {"PORT": {"Ethernet0": {"speed": "100000"}, "Ethernet4": UP}}
+    assert [one.port for one in sonic_ports(config, {}, lambda port: True)] == ["Ethernet4"]
+
+
 def test_buffers_in_force_go_before_those_configured(sound: SonicSwitch, adapter: MakeAdapter) -> None:
     """A switch that computes its buffers has NULL for a profile in CONFIG_DB."""
     sound.set_config({"BUFFER_PG|Ethernet0|3-4": {"profile": "NULL"}})
@@ -95,7 +101,7 @@ def test_thresholds_are_fixed_dynamic_or_not_known(
     profile: dict[str, str], expected: tuple[int | None, float | None, int | None]
 ) -> None:
     config = {
-        "PORT": {"Ethernet0": {}},
+        "PORT": {"Ethernet0": UP},
         "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3"}},
         "BUFFER_PG": {"Ethernet0|3": {"profile": "[BUFFER_PROFILE|old]"}},
         "BUFFER_PROFILE": {"old": profile},
@@ -108,7 +114,7 @@ def test_thresholds_are_fixed_dynamic_or_not_known(
 
 def test_a_port_without_maps_and_numbers_is_known_as_far_as_it_goes() -> None:
     config = {
-        "PORT": {"Ethernet0": {"speed": "fast", "mtu": "big"}},
+        "PORT": {"Ethernet0": UP | {"speed": "fast", "mtu": "big"}},
         "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,x", "dscp_to_tc_map": "gone"}},
         "CABLE_LENGTH": {"AZURE": {"Ethernet0": "None"}},
         "QUEUE": {"Ethernet0|3": {"wred_profile": "gone"}, "Ethernet0|4": {"wred_profile": "odd"}},
@@ -122,14 +128,14 @@ def test_a_port_without_maps_and_numbers_is_known_as_far_as_it_goes() -> None:
 
 
 def test_queues_of_a_chassis_are_named_otherwise_and_not_known() -> None:
-    config = {"PORT": {"Ethernet0": {}}, "QUEUE": {"host|asic0|Ethernet0|3": {}}}
+    config: Tables = {"PORT": {"Ethernet0": UP}, "QUEUE": {"host|asic0|Ethernet0|3": {}}}
     (port,) = sonic_ports(config, {}, lambda port: True)
     assert port.watermarks == {}
 
 
 def test_the_queue_of_a_priority_follows_the_traffic_class_where_no_map_names_it() -> None:
     config = {
-        "PORT": {"Ethernet0": {}},
+        "PORT": {"Ethernet0": UP},
         "PORT_QOS_MAP": {"global": {"tc_to_queue_map": "A"}, "Ethernet0": {"pfc_enable": "3"}},
         "TC_TO_QUEUE_MAP": {"A": {"3": "5"}},
     }
