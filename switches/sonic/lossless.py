@@ -49,6 +49,11 @@ class _Found:
         self._cables = {
             port: text for row in config.get("CABLE_LENGTH", {}).values() for port, text in row.items()
         }
+        self._qos = {
+            port.strip(): row
+            for ports, row in config.get("PORT_QOS_MAP", {}).items()
+            for port in ports.split(",")  # orchagent/qosorch.cpp: a row may be of several
+        }
         self._groups = _by_place(buffers["BUFFER_PG"])
         self._queues = _by_place(config.get("QUEUE", {}))
         self._marks: dict[str, Watermark | None] = {}
@@ -59,7 +64,7 @@ class _Found:
                 continue  # the adapter's own reading tells of it
 
     def port(self, name: str, row: Mapping[str, str]) -> LosslessPort:
-        qos = {**self._named("PORT_QOS_MAP", "global"), **self._named("PORT_QOS_MAP", name)}
+        qos = {**self._qos.get("global", {}), **self._qos.get(name, {})}
         queue_of_tc = self._numbers("TC_TO_QUEUE_MAP", qos.get("tc_to_queue_map"))
         queue_of_priority = (
             self._numbers("MAP_PFC_PRIORITY_TO_QUEUE", qos.get("pfc_to_queue_map")) or queue_of_tc

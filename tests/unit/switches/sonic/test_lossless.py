@@ -143,6 +143,20 @@ def test_the_queue_of_a_priority_follows_the_traffic_class_where_no_map_names_it
     assert port.priorities == (LosslessPriority(priority=3, queue=5),)
 
 
+def test_one_row_may_have_the_maps_of_several_ports() -> None:
+    """Its key is a list; references are in the form of images before 2022."""
+    config = {
+        "PORT": {"Ethernet0": UP, "Ethernet4": UP, "Ethernet8": UP},
+        "PORT_QOS_MAP": {
+            "Ethernet0,Ethernet4": {"pfc_enable": "3,4", "tc_to_queue_map": "[TC_TO_QUEUE_MAP|A]"}
+        },
+        "TC_TO_QUEUE_MAP": {"A": {"3": "3", "4": "4"}},
+    }
+    both = tuple(LosslessPriority(priority=one, queue=one) for one in (3, 4))
+    ports = sonic_ports(config, {}, lambda port: True)
+    assert [one.priorities for one in ports] == [both, both, ()]
+
+
 def test_gnmi_shows_the_same(sound: SonicSwitch, adapter: MakeAdapter, tmp_path: Path) -> None:
     with sound.server.client(0) as application:
         for key, row in in_appl_db(sound_config(sound.ports)).items():
