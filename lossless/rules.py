@@ -40,12 +40,28 @@ def _pfc_without_ecn(notes: Notes, switch: str, port: LosslessPort) -> None:
     rule = "pfc_without_ecn"
     for one in port.priorities:
         if one.queue is None:
-            notes.unknown(rule, switch, port.port, f"the queue of priority {one.priority} is")
+            for each in (rule, "kmax_above_xoff"):
+                notes.unknown(each, switch, port.port, _no_queue(one))
         elif one.queue not in port.watermarks:
-            notes.unknown(rule, switch, port.port, f"whether queue {one.queue} marks is")
+            for each in (rule, "kmax_above_xoff"):
+                notes.unknown(each, switch, port.port, _no_mark(one.queue))
         elif port.watermarks[one.queue] is None:
             found = f"PFC of priority {one.priority} is on, and its queue {one.queue} does not mark"
             notes.fault(rule, switch, port.port, found, "turn ECN on there, or PFC off")
+
+
+def _no_queue(one: LosslessPriority) -> str:
+    return f"the queue of priority {one.priority} is"
+
+
+def _no_mark(queue: int) -> str:
+    return f"whether queue {queue} marks is"
+
+
+def _without_mark(port: LosslessPort) -> list[int]:
+    """The queues of its PFC priorities of which it is not known whether they mark."""
+    queues = {one.queue for one in port.priorities if one.queue is not None}
+    return sorted(queues.difference(port.watermarks))
 
 
 def _kmax_above_xoff(notes: Notes, switch: str, ports: Iterable[LosslessPort]) -> None:
@@ -131,11 +147,13 @@ def _compare_ends(notes: Notes, here: End, own: LosslessPort, there: End, far: L
     for priority in sorted(far.pfc - own.pfc):
         found = f"PFC of priority {priority} is off, and on at the other end"
         notes.fault("pfc_one_side", here.switch, place, found, "turn it on here, or off there")
+    for queue in _without_mark(own):  # maybe at neither end
+        notes.unknown("ecn_one_side", here.switch, here.name, _no_mark(queue))
     for queue, mark in sorted(far.watermarks.items()):
         if mark is None:
             continue
         if queue not in own.watermarks:
-            notes.unknown("ecn_one_side", here.switch, here.name, f"whether queue {queue} marks is")
+            notes.unknown("ecn_one_side", here.switch, here.name, _no_mark(queue))
         elif own.watermarks[queue] is None:
             found = f"queue {queue} does not mark, and does at the other end"
             notes.fault("ecn_one_side", here.switch, place, found, "turn ECN on here, or off there")
@@ -148,8 +166,13 @@ def _unequal_ecn(notes: Notes, fabric: Fabric) -> None:
         return
     marks: defaultdict[tuple[str, int], dict[tuple[str, str], Watermark | None]] = defaultdict(dict)
     for place, role in fabric.roles.items():
-        for queue, mark in fabric.ports[place].watermarks.items() if place in fabric.ports else ():
+        port = fabric.ports.get(place)
+        if port is None:
+            continue
+        for queue, mark in port.watermarks.items():
             marks[role, queue][place] = mark
+        for queue in _without_mark(port):
+            notes.unknown(rule, *place, _no_mark(queue))
     for (role, queue), of_role in marks.items():
         usual = _most(of_role.values())
         for (switch, name), mark in of_role.items():
@@ -219,6 +242,9 @@ def _cnp_queue(notes: Notes, fabric: Fabric) -> None:
     for dscp in sorted(told):
         for (switch, name), port in fabric.ports.items():
             queue = port.queue_of_dscp.get(dscp)
+            for one in port.priorities:
+                if one.queue is None:
+                    notes.unknown(rule, switch, name, _no_queue(one))
             if queue is None:
                 notes.unknown(rule, switch, name, f"the queue of CNPs (DSCP {dscp}) is")
             elif any(one.queue == queue for one in port.priorities):

@@ -194,7 +194,8 @@ def test_what_is_not_known_is_said_and_never_right() -> None:
     found = check(fabric({AT: replace(bare, watermarks={}, strict={}, queue_of_dscp={})}))
     assert found.faults == ()
     assert found.unchecked == (
-        "leaf1 Ethernet0: the queue of priority 3 is not known; not checked: pfc_without_ecn",
+        "leaf1 Ethernet0: the queue of priority 3 is not known; not checked: pfc_without_ecn, "
+        "kmax_above_xoff, cnp_queue",
         "leaf1 Ethernet0: the headroom of priority 3 is not known; not checked: headroom",
         "leaf1 Ethernet0: the XOFF threshold of priority 3 is not known; not checked: kmax_above_xoff",
         "leaf1 Ethernet0: the queue of CNPs (DSCP 48) is not known; not checked: cnp_queue",
@@ -208,7 +209,8 @@ def test_what_is_not_known_is_said_and_never_right() -> None:
         (replace(PORT, rate_gbps=33), "how fast a sender at 33 Gbit/s reacts is not known"),
         (
             replace(PORT, watermarks={6: None}),
-            "whether queue 3 marks is not known; not checked: pfc_without_ecn, ecn",
+            "whether queue 3 marks is not known; not checked: pfc_without_ecn, kmax_above_xoff, "
+            "ecn_one_side, unequal_ecn",
         ),
         (replace(PORT, strict={}), "whether queue 6 of CNPs is strict is not known"),
     ],
@@ -217,6 +219,24 @@ def test_each_missing_part_is_named(port: object, says: str) -> None:
     (found,) = check(fabric({UP: port})).unchecked  # type: ignore[dict-item] # a port, behind parametrize
     assert found.startswith("leaf1 Ethernet1: ")
     assert says in found
+
+
+def test_rules_on_marking_are_told_where_neither_end_of_a_cable_shows_it() -> None:
+    """As on a chassis, whose rows of QUEUE name no port."""
+    dark = replace(PORT, watermarks={})
+    found = check(fabric(dict.fromkeys(fabric().ports, dark)))
+    assert found.faults == ()
+    rules = "pfc_without_ecn, kmax_above_xoff"
+    assert found.unchecked == tuple(
+        f"{where}: whether queue 3 marks is not known; not checked: {named}"
+        for where, named in (
+            ("leaf1 Ethernet0, Ethernet1", f"{rules}, unequal_ecn"),
+            ("leaf1 Ethernet1", "ecn_one_side"),
+            ("leaf2 Ethernet0, Ethernet1", f"{rules}, unequal_ecn"),
+            ("leaf2 Ethernet1", "ecn_one_side"),
+            ("spine1 Ethernet0, Ethernet1", f"{rules}, ecn_one_side, unequal_ecn"),
+        )
+    )
 
 
 def test_without_a_topology_or_hosts_their_rules_are_not_checked() -> None:
