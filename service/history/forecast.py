@@ -204,6 +204,12 @@ def _read(
         )
     )
     count = min(held, MOST_STEPS, MOST_POINTS // max(len(ports), 1))
+    measured = np.zeros(count, bool)
+    began_ns = times(connection, step_s, since_ns=until_ns - count * step_ns, until_ns=until_ns)
+    measured[[(at_ns - until_ns) // step_ns for at_ns in began_ns]] = True  # counted from the end
+    # With what lies before a long time away, no port would be known of most of the time.
+    while count // 2 >= needed(ahead) and measured[count // 2 - count :].mean() < 0.5:
+        count //= 2
     since_ns = until_ns - count * step_ns
     rows = list(sent(connection, step_s, since_ns=since_ns, until_ns=until_ns, ports=ports))
     if not rows:
@@ -211,8 +217,7 @@ def _read(
         raise _TooLittleError(f"{of} is not in the history of the last {_long(count * step_s)}")
     found = np.full((len(ports), count), np.nan)
     # A port without a row where others have one sent nothing.
-    measured_ns = times(connection, step_s, since_ns=since_ns, until_ns=until_ns)
-    found[:, [(at_ns - since_ns) // step_ns for at_ns in measured_ns]] = 0.0
+    found[:, measured[-count:]] = 0.0
     row_of = {one: row for row, one in enumerate(ports)}
     for at_ns, at_switch, at_port, bytes_per_s in rows:
         place = row_of[at_switch, at_port], (at_ns - since_ns) // step_ns

@@ -110,6 +110,15 @@ async def test_a_short_horizon_takes_short_steps_and_a_gap_is_not_idle(here: Run
     assert (await get(here, PATH, horizon_s=360))["step_s"] == 60
 
 
+async def test_a_long_time_away_ends_the_history_before_it(here: Running) -> None:
+    """200 steps of 60 s are enough for an hour ahead, whatever lies before 1 000 in which nothing ran."""
+    await write(here, 60, 1_300, lambda _: 3e9, skip=range(100, 1_100))
+    (port,) = (await get(here, PATH))["ports"]
+    assert (port["why"], port["then_bytes_per_s"]) == (None, pytest.approx(3e9))
+    (alone,) = (await get(here, PATH, switch="leaf1", port="Ethernet0"))["ports"]
+    assert len(alone["path"]["at"]) == 60
+
+
 async def test_what_cannot_be_forecast_is_a_sentence(here: Running) -> None:
     await write(here, 60, 300, lambda _: 3e9)
     found = await get(here, PATH, switch="leaf7", port="Ethernet0")
