@@ -195,6 +195,8 @@ class AlarmChecks:
 
     def __post_init__(self) -> None:
         self._state_from_s = float("-inf")
+        # For conditions on links between states: counters in place of reports would be another figure.
+        self._shown: NetworkState | None = None
         self._ran_s = self.clocks.monotonic_s()
         self._totals = _Totals()
         self._sequence: Mapping[Sender, SequenceCounts] = {}
@@ -223,7 +225,9 @@ class AlarmChecks:
         result.findings.extend(await asyncio.to_thread(_collected, self._of_ports(recent.ports, awaited)))
         if self.links is not None:
             forecast = None if self.forecasts is None else self.forecasts.utilisation
-            found = self.links.findings(self._fabric(state), state, recent.ports, awaited, forecast)
+            found = self.links.findings(
+                self._fabric(self._shown), self._shown, recent.ports, awaited, forecast
+            )
             result.findings.extend(await asyncio.to_thread(_collected, found))
             result.notes = self.links.notes()
         if state is not None:
@@ -248,11 +252,15 @@ class AlarmChecks:
 
     async def _state(self, now_s: float) -> NetworkState | None:
         """The state of the window, unless it is stale, or too early after the last, costly computation."""
-        if now_s < self._state_from_s or self.window.stale:
+        if self.window.stale:
+            self._shown = None
             return None
-        begun_s = self.clocks.cost_s()
+        if now_s < self._state_from_s:
+            return None
+        self._shown, begun_s = None, self.clocks.cost_s()
         try:
-            return await self.window.state()
+            self._shown = await self.window.state()
+            return self._shown
         except WindowError:
             return None
         except Exception:

@@ -12,16 +12,19 @@ import pytest
 
 from rollout.state import RollbackAsked, Undone
 from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
+from service.alarms.links import LinkChecks
 from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
 from service.nics.polling import NicPolling
 from settings.alarms import KINDS
 from switches.errors import SwitchError, UnreachableError
-from telemetry.alarms import Alarm, Finding, Level, Subject
+from telemetry.alarms import Alarm, Finding, Level, Rule, Subject
 from telemetry.counters.window import PortRates, Rates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
+from telemetry.links import LinkCondition
 from telemetry.state import NetworkState, QueueRef, QueueState
+from telemetry.topology import leaf_spine
 from telemetry.window.window import WindowCounters
 from tests.unit.nics.sysfs import DEFAULTS
 from tests.unit.rollout.rollouts import T0, after, failed, soaking
@@ -106,6 +109,7 @@ class _Window:
         return self.world.age_s
 
     step_ns = 2_000_000_000
+    declared = None
 
     @property
     def stale(self) -> bool:
@@ -460,6 +464,26 @@ async def test_a_window_that_takes_long_is_not_worked_out_all_the_time() -> None
     world.now_s += 2.0 / STATE_SHARE
     assert (await checks.run()).state is not None
     assert world.asked == 2
+
+
+async def test_conditions_on_links_take_figures_of_one_source_between_two_states() -> None:
+    """Counters hold also what no report tells of."""
+    topology = leaf_spine(1, 0, 2)
+    sent = QueueState(QueueRef("leaf1", "Ethernet0", 3), 500, 0.0, 0.0, 0.0, None, 2.5e9, None)
+    seen = SimpleNamespace(
+        queues=[sent], incast=(), window_end_ns=0, topology=topology, topology_declared=True
+    )
+    world = World(window=cast(NetworkState, seen), age_s=0.0, costs_s=2.0)
+    counted = PortRates("leaf1", "Ethernet0", 1.0, Rates(tx_bytes_per_s=10e9), {})
+    world.lately = RecentPorts((counted,), {})
+    checks, of = world.checks(), "leaf1 Ethernet0 to h0"
+    rule = Rule(warning=0.5, critical=None, hold_s=0, clear_s=0)
+    checks.links = LinkChecks([LinkCondition(name="busy", figure="utilisation", rule=rule)])
+    assert (await found(checks, "link:busy"))[of] == pytest.approx(0.2)
+    world.now_s += 5
+    assert (await found(checks, "link:busy"))[of] == pytest.approx(0.2)
+    world.age_s = 61.0  # reports say nothing any more
+    assert (await found(checks, "link:busy"))[of] == pytest.approx(0.8)
 
 
 async def test_every_finding_is_of_a_kind_that_is_described() -> None:
