@@ -80,13 +80,15 @@ class Fabric:
             if ends[0] is not None and ends[1] is not None:
                 yield ends[0], ends[1]
 
-    def lossless_at(self, host: str, nic: str) -> frozenset[int]:
+    def lossless_at(self, host: str, nic: str) -> frozenset[int] | None:
         """The priorities with PFC at the switch ports of that NIC: where links do not name it, of any of its
-        host's, and without a link of all switches.
+        host's, and without a link of all switches. None where its switch was not read.
         """
-        at_host = self._at_host.get(host, {})
-        ports = at_host.get(nic) or [port for ports in at_host.values() for port in ports]
-        return _pfc_of(ports) if ports else self._lossless
+        at_host = self._at_host.get(host)
+        if at_host is None:
+            return self._lossless
+        ports = at_host.get(nic, [port for ports in at_host.values() for port in ports])
+        return _pfc_of(ports) if ports else None
 
     @cached_property
     def _lossless(self) -> frozenset[int]:
@@ -94,13 +96,17 @@ class Fabric:
 
     @cached_property
     def _at_host(self) -> Mapping[str, Mapping[str, list[LosslessPort]]]:
-        """The ports that are cabled to each node, by its own port or NIC (empty: the link names none)."""
+        """The ports that are cabled to each node, by its own port or NIC (empty: the link names none); none
+        of a switch that was not read.
+        """
         found: defaultdict[str, defaultdict[str, list[LosslessPort]]] = defaultdict(lambda: defaultdict(list))
         for link in () if self.topology is None else self.topology.links:
             for (node, own), far in (link.ends, link.ends[::-1]):
                 port = self.ports.get((far[0], far[1] or ""))
                 if port is not None:
                     found[node][own or ""].append(port)
+                elif far[0] not in self.switches:
+                    found[node].setdefault(own or "", [])
         return found
 
     def _end(self, switch: str, name: str | None) -> End | None:

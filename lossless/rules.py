@@ -199,8 +199,11 @@ def _nics(notes: Notes, fabric: Fabric) -> None:
         _unequal_nics(notes, f"NICs of class {name}" if name else "NICs", nics)
 
 
-def _nic_priority(notes: Notes, host: str, nic: NicReading, lossless: frozenset[int]) -> None:
+def _nic_priority(notes: Notes, host: str, nic: NicReading, lossless: frozenset[int] | None) -> None:
     rule = "nic_priority"
+    if lossless is None:
+        notes.unknown(rule, host, nic.nic, "what its switch port keeps lossless is")
+        return
     for does, on in (("reacts to CNPs", nic.reacts), ("sends CNPs", nic.notifies)):
         if on is None:
             notes.unknown(rule, host, nic.nic, f"on which priorities it {does} is")

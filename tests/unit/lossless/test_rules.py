@@ -122,6 +122,16 @@ def test_a_nic_is_compared_with_the_port_that_it_is_at() -> None:
     assert [one.rule for one in check(unnamed).faults] == ["nic_priority"]
 
 
+def test_a_nic_at_a_switch_that_was_not_read_is_not_compared_with_others() -> None:
+    switches = {name: one for name, one in fabric().switches.items() if name != "leaf1"}
+    switches["spine1"] = reading_of("spine1", {"Ethernet0": with_priority(priority=4), "Ethernet1": PORT})
+    found = check(fabric(switches=switches))
+    assert found.faults == ()
+    assert found.unchecked == (
+        "h0 ens1: what its switch port keeps lossless is not known; not checked: nic_priority",
+    )
+
+
 def test_the_link_says_which_nic_is_at_which_port() -> None:
     links = tuple(replace(one, a_port="ens1") if one.a == "h0" else one for one in TOPOLOGY.links)
     second = replace(TOPOLOGY.links[0], a_port="ens2", b_port="Ethernet9")
