@@ -337,5 +337,8 @@ def _steps_table(one: PortForecastAnswer) -> Table:
 
 
 def _rate(value_bytes_per_s: float | None) -> str:
-    """In Gbit/s."""
-    return NONE if value_bytes_per_s is None else f"{value_bytes_per_s * 8 / 1e9:.3g}"
+    """In Gbit/s, three significant digits, or all before the point."""
+    if value_bytes_per_s is None:
+        return NONE
+    value_gbps = value_bytes_per_s * 8 / 1e9
+    return f"{value_gbps:.{3 if value_gbps < 999.5 else 4}g}"

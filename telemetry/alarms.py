@@ -432,7 +432,7 @@ def rate_findings(queues: Iterable[QueueState], awaited: Container[str] | None =
         if not over and awaited is not None and switch not in awaited:
             continue
         of = f"{switch} {port}"
-        found, given = (f"{rate / GBPS:.3g}" for rate in (carried, declared))
+        found, given = (figure_text(rate / GBPS) for rate in (carried, declared))
         says = f"{of} carried {found} Gbit/s by INT, and the topology declares {given}"
         yield Finding(
             Subject(DECLARED_RATE, of, switch),
@@ -474,4 +474,4 @@ def gap_findings(
 
 def figure_text(value: float) -> str:
     """Three significant digits, or all digits before the point."""
-    return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}".replace(",", " ")
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}".replace(",", " ")

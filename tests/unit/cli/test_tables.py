@@ -582,6 +582,9 @@ def test_forecasts_fit(width: int) -> None:
     assert "leaf1 Ethernet1: It is not known." in text
     wide = words(drawn(200, *forecast_lines(answer(ForecastAnswer, found), "1h")))
     assert "leaf1 Ethernet0 8 40 2026-01-01 00:00 2 0 to 48 40 % a day before" in wide
+    fast = FORECAST | {"now_bytes_per_s": 2e11, "then_bytes_per_s": 1.2495e11}
+    text = words(drawn(200, *forecast_lines(answer(ForecastAnswer, found | {"ports": [fast]}), "1h")))
+    assert "leaf1 Ethernet0 1600 999.6 2026" in text
     path = {"at": [AT], "throughput_bytes_per_s": [5e9], "low_bytes_per_s": [0.0], "high_bytes_per_s": [6e9]}
     one = FORECAST | {"path": path | {"error_bytes_per_s": [2.5e8]}}
     text = words(drawn(width, *forecast_lines(answer(ForecastAnswer, found | {"ports": [one]}), "1h")))

@@ -85,6 +85,12 @@ def test_a_port_that_carries_more_than_declared_beyond_what_sampling_leaves_open
     assert ("the declared rate is too low" in found.sentence) == bool(over)
 
 
+@pytest.mark.parametrize(("carried", "text"), [(1_999.6, "2 000"), (999.6, "1 000")])
+def test_rates_of_a_thousand_gbit_per_s_and_more_are_written_out(carried: float, text: str) -> None:
+    (found,) = rate_findings([carrying(carried, 1_600.0, 9_000)])
+    assert f"carried {text} Gbit/s by INT, and the topology declares 1 600" in found.sentence
+
+
 def test_what_the_queues_of_a_port_carry_is_added_up() -> None:
     (found,) = rate_findings([carrying(0.7, 1.0, 9_000), carrying(0.7, 1.0, 9_000, queue=4)])
     assert found.value == 1.0
