@@ -229,7 +229,7 @@ def _chosen(connection: Connection, steps: Steps, now_ns: int, horizon_s: float)
     """Length of a step, steps ahead, end of the history, and steps of it: the longest steps of which there
     are enough, ``LEAST_AHEAD`` of them ahead if any are so short. Raises ``_TooLittleError``.
     """
-    held_s, needed_s = 0.0, inf
+    short: list[tuple[int, int, int]] = []  # seconds that lack, that are held, and that are needed
     for step_s in sorted(steps.keep_s, reverse=True):
         if step_s * LEAST_AHEAD > horizon_s and step_s != steps.finest_s:
             continue
@@ -239,19 +239,20 @@ def _chosen(connection: Connection, steps: Steps, now_ns: int, horizon_s: float)
         if wanted > MOST_STEPS or wanted * step_s > steps.keep_s[step_s]:
             continue
         held = 0 if oldest is None else max(until_ns - oldest, 0) // (step_s * NS_PER_S)
-        held_s, needed_s = max(held_s, held * step_s), min(needed_s, wanted * step_s)
         if held < wanted:
+            short.append(((wanted - held) * step_s, held * step_s, wanted * step_s))
             continue
         newest = newest_ns(connection, step_s, until_ns=until_ns - 1)
         if newest is None or until_ns - newest > max(STALE_S, 3 * step_s) * NS_PER_S:
             last = "" if newest is None else f" since {timestamp(newest)}"
             raise _TooLittleError(f"Nothing was measured{last}: a forecast needs what ports do now")
         return step_s, ahead, until_ns, held
-    if needed_s == inf:
+    if not short:
         raise _TooLittleError(
             f"No history is kept that would do for {_long(horizon_s)} ahead: storage.history_coarser "
             "keeps longer steps for longer"
         )
+    _, held_s, needed_s = min(short)
     raise _TooLittleError(
         f"The history is {_long(held_s)} long; {_long(horizon_s)} ahead needs {_long(needed_s)}"
     )

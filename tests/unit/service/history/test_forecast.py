@@ -65,6 +65,19 @@ async def test_a_history_that_is_too_short_is_told_with_the_length_that_is_neede
     assert found["why"] == "The history is 16.7 min long; 30 min ahead needs 1.5 h"
 
 
+async def test_a_history_is_not_said_to_be_longer_than_what_is_needed(here: Running) -> None:
+    """Steps of each length may be held for other times: what is told is of the length that lacks least."""
+    await write(here, 60, 30, lambda _: 1e9)
+    await write(here, 10, 20, lambda _: 1e9)
+    assert (await get(here, PATH, horizon_s=360))[
+        "why"
+    ] == "The history is 30 min long; 6 min ahead needs 40 min"
+    await write(here, 10, 60, lambda _: 1e9)
+    assert (await get(here, PATH, horizon_s=360))[
+        "why"
+    ] == "The history is 10 min long; 6 min ahead needs 18 min"
+
+
 async def test_the_ports_that_will_be_fullest_come_first_in_pages(here: Running) -> None:
     random = np.random.default_rng(1).integers(0, 2, 200).tolist()
     await write(here, 60, 200, lambda _: 2e9, lambda number: 5e9 + 1e9 * random[number], lambda _: None)
