@@ -15,6 +15,13 @@ _RULE = "drift"
 
 def drift(notes: Notes, fabric: Fabric) -> None:
     """Notes every difference, and what a template says and the platform does not show."""
+    if fabric.topology is not None:
+        known = set(fabric.roles.values())
+        for given in fabric.templates.values():
+            for role in sorted(given.by_role.keys() - known):
+                notes.unknown(
+                    _RULE, "the fabric", "", f"which port has role {role} of template {given.name} is"
+                )
     for (switch, name), port in fabric.ports.items():
         template = fabric.templates.get(switch)
         if template is None:

@@ -98,6 +98,17 @@ def test_roles_need_a_topology() -> None:
     assert "leaf1: the role of its ports is not known; not checked: drift" in found.unchecked
 
 
+def test_a_role_that_no_port_has_is_told() -> None:
+    template = replace(
+        AS_IT_IS, by_role={"leaf-hosts-100G": Watermark(1_000, 2_000, 1.0), "leaf-host-100G": MARK}
+    )
+    found = check(fabric(templates={"leaf1": template, "leaf2": template}))
+    assert found.faults == ()
+    assert found.unchecked == (
+        "the fabric: which port has role leaf-hosts-100G of template leaf is not known; not checked: drift",
+    )
+
+
 def test_a_nic_that_differs_or_does_not_show_a_parameter() -> None:
     template = Template(name="nic", dcqcn={"rpg_ai_rate": 50, "cnp_dscp": 48})
     found = the_fault(fabric(host_templates={"h1": template}))
