@@ -1,4 +1,8 @@
-"""One cost-sensitive decision tree over the regrets of codes; scikit-learn (extra ``learn``) grows it."""
+"""One cost-sensitive decision tree over the regrets of codes; scikit-learn (extra ``learn``) grows it.
+
+A forest learns the regrets first. The tree learns from it, also between the examples, where it says more
+than they do (Breiman and Shang, "Born again trees", 1996).
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,18 @@ from twin.search.gain import POLICIES, Policy
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
 
-DEPTH, LEAST_LEAF = 10, 20  # states of a leaf, each of which brings several rows
+FOREST, FOREST_FEATURES = 20, 0.5  # trees, and the share of features that each split may choose from
+DEPTH = 14
+LEAST_LEAF = 20  # times the rows of a state; in the forest once
+MIXED, KEPT_SHARE = 2, 0.7  # times as many rows between examples, with so much of one and the rest of another
 INCUMBENTS = 4  # of each state: the drawn one, and codes
 CALIBRATED = 0.35  # of the states; the others grow the tree
 COVERED = 0.9
 OWN = "own"  # the family of a service's own rounds
-MOST_REGRET = 0.4  # the tree grows as if no code were further behind: it tells the good ones apart
+MOST_REGRET = 1.0  # the tree grows as if no code were further behind: it tells the good ones apart
 FAILED = 2.0  # how far behind the incumbent a failed run is
 REGRET_LIMIT = 0.3  # about what nine of ten full runs over the codes lack on the next moment of traffic
+_SURE = 0.03  # regret where none is expected, of which the bound is a multiple
 _NEAREST = 0.1  # as Watermark.distance_to (a factor of e in one value is 1); nearer is not surer
 _SLACK = 0.02  # of the trained range, by which a feature may leave it
 _DIGITS = 5  # of a threshold or range in the file
@@ -171,33 +179,31 @@ def drawn_to_calibrate(rows: Rows) -> NDArray[np.bool_]:
 def made(rows: Rows, calibrating: NDArray[np.bool_]) -> Made:
     """The tree grown on a part of the states, with bounds of regrets from the rest, which is ``calibrating``.
 
-    Rows whose codes differ more count for more, as in VIPER (Bastani and others, NeurIPS 2018). The bound is
-    the split-conformal one (Lei and others, JASA 2018) of the rest's states in a leaf, or where these are too
-    few, of its parent's, and so on.
+    The bound is the split-conformal one (Lei and others, JASA 2018) of the rest's regrets as multiples of
+    what the leaf expects. Where own rounds come, they alone tell what to expect of the next.
     """
     from sklearn.tree import DecisionTreeRegressor
 
     grow, held = rows.where(~calibrating), rows.where(calibrating & rows.drawn)
-    target = np.minimum(grow.behind, MOST_REGRET)
-    least = LEAST_LEAF * len(grow.x) / len(np.unique(grow.state))
-    grown = DecisionTreeRegressor(max_depth=DEPTH, min_samples_leaf=round(least), random_state=0)
-    grown.fit(grow.x, target, sample_weight=np.ptp(target, axis=1) + 1e-3)
+    of_state = len(grow.x) / len(np.unique(grow.state))
+    x, behind = _taught(grow, round(of_state))
+    grown = DecisionTreeRegressor(
+        max_depth=DEPTH, min_samples_leaf=round(LEAST_LEAF * of_state), random_state=0
+    )
+    grown.fit(x, behind)
     found = grown.tree_
-    parent = np.full(found.node_count, -1)
-    for children in (found.children_left, found.children_right):
-        parent[children[children >= 0]] = np.flatnonzero(children >= 0)
-    own = held.family == OWN
-    in_node = [grown.decision_path(one.x).toarray() > 0 for one in (grow, held)]
-    leaves, left = list[Leaf](), found.children_left.copy()
+    expected = found.value[:, :, 0]
+    best = expected.argmin(axis=1)
+    own, at_leaf = held.family == OWN, grown.apply(held.x)
+    regrets = held.behind[np.arange(len(at_leaf)), best[at_leaf]]
+    times = regrets / (expected[at_leaf].min(axis=1) + _SURE)
+    bounds = {of_own: _bound(times[own == of_own]) for of_own in (True, False)}
+    leaves, left, visited = list[Leaf](), found.children_left.copy(), set(at_leaf[own].tolist())
     for node in np.flatnonzero(found.children_left < 0).tolist():
-        behind = np.minimum(grow.behind[in_node[0][:, node]], FAILED).mean(axis=0)
-        regrets, at, bound = held.behind[:, int(np.argmin(behind))], node, None
-        # Where own rounds come, they alone tell what to expect of the next.
-        asked = own if np.any(in_node[1][own, node]) else np.ones_like(own)
-        while bound is None and at >= 0:
-            bound, at = _bound(regrets[in_node[1][:, at] & asked]), parent[at]
+        most = bounds[node in visited]
+        bound = FAILED if most is None else most * (float(expected[node].min()) + _SURE)
         left[node] = len(leaves)
-        leaves.append(Leaf(np.round(behind, 3).tolist(), round(FAILED if bound is None else bound, 3)))
+        leaves.append(Leaf(np.round(expected[node], 3).tolist(), round(bound, 3)))
     tree = Tree(
         np.maximum(found.feature, -1).tolist(),
         found.threshold.tolist(),
@@ -208,6 +214,25 @@ def made(rows: Rows, calibrating: NDArray[np.bool_]) -> Made:
     slack = _SLACK * (high - low) + 1e-9
     ranges = zip(FEATURES, (low - slack).tolist(), (high + slack).tolist(), strict=True)
     return Made(tree, leaves, [Feature(*one) for one in ranges], grown)
+
+
+def _taught(rows: Rows, of_state: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The rows and others between them, and how far behind a forest takes each code to be there.
+
+    Rows whose codes differ more count for more, as in VIPER (Bastani and others, NeurIPS 2018).
+    """
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    target = np.minimum(rows.behind, MOST_REGRET)
+    forest = ExtraTreesRegressor(
+        FOREST, min_samples_leaf=of_state, max_features=FOREST_FEATURES, random_state=0
+    )
+    forest.fit(rows.x, target, sample_weight=np.ptp(target, axis=1) + 1e-3)
+    rng = np.random.default_rng(1)
+    one, other = (rng.integers(0, len(rows.x), MIXED * len(rows.x)) for _ in range(2))
+    kept = rng.random((len(one), rows.x.shape[1])) < KEPT_SHARE
+    x = np.concatenate([rows.x, np.where(kept, rows.x[one], rows.x[other])])
+    return x, np.asarray(forest.predict(x))
 
 
 def _bound(regrets: NDArray[np.float64]) -> float | None:

@@ -9,13 +9,13 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from twin.advice.artefact import SHIPPED, Learnt, read
-from twin.advice.growing import CALIBRATED, FAILED, LEAST_LEAF, Rows, drawn_to_calibrate, made
+from twin.advice.growing import CALIBRATED, FAILED, Rows, drawn_to_calibrate, made
 from twin.advice.labelled import kept
 from twin.advice.lessons import Lesson
 from twin.errors import ParameterError
 from twin.units import percent_text
 
-LEAST_ROUNDS = 2 * LEAST_LEAF  # what is left after calibration fills a leaf
+LEAST_ROUNDS = 40  # so that the newest third bounds a leaf, with some to spare
 
 
 def learnt_from(lessons: Sequence[Lesson], before: Learnt) -> Learnt:
