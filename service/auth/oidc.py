@@ -91,7 +91,7 @@ class IssuerKeys:
 
         Raises ``UnavailableError`` where it is unknown and the issuer cannot be reached.
         """
-        if self._due(kid):
+        if self._due(kid) or (self._fetching.locked() and self._found(kid) is None):
             async with self._fetching:
                 if self._due(kid):  # checked again: another caller may have fetched the keys meanwhile
                     await self._fetch()

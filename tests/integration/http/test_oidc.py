@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -75,6 +76,16 @@ async def test_a_good_token_does_what_its_claims_are_mapped_to(guarded: Guarded)
     assert (await guarded(guarded.issuer.token(scope="net.act"), "POST", "/v1/tune")).status_code == 409
     assert (await guarded(guarded.issuer.token(scope="other"))).status_code == 403
     assert guarded.issuer.asked == ["/.well-known/openid-configuration", "/keys"], "once, and kept"
+
+
+async def test_calls_that_come_while_the_keys_are_fetched_wait_for_them(guarded: Guarded) -> None:
+    token = guarded.issuer.token()
+    assert await asyncio.gather(*(guarded.status(token) for _ in range(5))) == [200] * 5
+    guarded.issuer.add_rsa("two")
+    guarded.here.hand.now_s += AGAIN_S
+    new = guarded.issuer.token("two")
+    assert await asyncio.gather(*(guarded.status(new) for _ in range(5))) == [200] * 5
+    assert guarded.issuer.asked == ["/.well-known/openid-configuration", "/keys"] * 2, "once each time"
 
 
 async def test_elliptic_keys_and_keys_without_a_word_of_their_algorithm(issuer: Issuer) -> None:
