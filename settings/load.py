@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from platformdirs import user_state_path
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError as SourceError
 
 from settings.errors import InputError, SettingsError
@@ -191,7 +192,20 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
 
 def settings_error(error: ValidationError, source: str, before: Iterable[Mistake] = ()) -> SettingsError:
     """All mistakes, those found ``before`` the first."""
-    return counted([*before, *(mistake(one, model=Settings, prefix=source) for one in in_order(error))])
+    found = (
+        mistake(one, model=Settings, prefix=source, hidden=_may_be_secret(one)) for one in in_order(error)
+    )
+    return counted([*before, *found])
+
+
+def _may_be_secret(error: ErrorDetails) -> bool:
+    """Whether it is about a text in place of a section or under an unknown key, such as ``password``, or
+    about anything in place of a token.
+    """
+    place = error["loc"]
+    if place[:2] == ("security", "tokens"):
+        return place[3:4] not in (("name",), ("scopes",))
+    return isinstance(error["input"], str) and (len(place) == 1 or error["type"] == "extra_forbidden")
 
 
 def counted(mistakes: Sequence[Mistake]) -> SettingsError:

@@ -151,7 +151,7 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ),
         (
             "security: {tokens: [{name: a, sha256: 12, scopes: [read]}]}",
-            ["security.tokens[0].sha256", "string"],
+            ["security.tokens[0].sha256: received a value that is not shown", "string"],
         ),
         ("telemetry: {n_periods: 0}", ["telemetry", "n_periods"]),
         # More nanoseconds than the window can count.
@@ -181,6 +181,26 @@ def test_every_mistake_in_a_file_is_named(tmp_path: Path, text: str, says: list[
         load_settings(written(tmp_path, text))
     for part in says:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("security: {tokens: [{name: a, token: hunter2, scopes: [read]}]}", "security.tokens[0].token"),
+        ("security: {tokens: [hunter2]}", "security.tokens[0]"),
+        ("security: {tokens: hunter2}", "security.tokens"),
+        ("security: {token: hunter2}", "security.token"),
+        ("server: {tls_key_password: hunter2}", "server.tls_key_password"),
+        ("storage: {urll: 'postgresql://me:hunter2@db/x'}", "storage.urll"),
+        ("storage: 'postgresql://me:hunter2@db/x'", "storage"),
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_repeated(tmp_path: Path, text: str, where: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(tmp_path, text))
+    told = [str(caught.value), *getattr(caught.value, "__notes__", ())]
+    assert any(f"{where}: received a value that is not shown; " in one for one in told)
+    assert not any("hunter2" in one for one in told)
 
 
 def test_two_mistakes_are_counted(tmp_path: Path) -> None:
