@@ -146,11 +146,15 @@ class SecuritySettings(Section):
     failures_per_min: int = Field(default=30, ge=1)
 
     @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [token.name for token in self.tokens]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"token name {name!r} is used twice; names are unique")
+    def _tokens_differ(self) -> Self:
+        names: dict[str, str] = {}
+        for token in self.tokens:
+            if token.name in names.values():
+                raise ValueError(f"token name {token.name!r} is used twice; names are unique")
+            if (other := names.setdefault(token.sha256, token.name)) != token.name:
+                raise ValueError(
+                    f"tokens {other!r} and {token.name!r} have the same sha256; a token has one name"
+                )
         return self
 
     def limits_for(self, name: str) -> RateSettings:

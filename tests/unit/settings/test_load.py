@@ -216,6 +216,12 @@ def test_names_of_tokens_are_unique(tmp_path: Path) -> None:
         load_settings(written(tmp_path, f"security: {{tokens: [{token}, {token}]}}"))
 
 
+def test_a_token_has_one_name(tmp_path: Path) -> None:
+    tokens = [f"{{name: {name}, sha256: {64 * sign}, scopes: [read]}}" for name, sign in ("ab", "ba", "cA")]
+    with pytest.raises(SettingsError, match="tokens 'b' and 'c' have the same sha256"):
+        load_settings(written(tmp_path, f"security: {{tokens: [{', '.join(tokens)}]}}"))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
