@@ -24,7 +24,7 @@ from store import audit_rows
 from store.ages import Instant, Uptime
 from store.audit_rows import AuditEntry, AuditRow
 from store.database import Database, Recorder
-from telemetry.settings import NS_PER_DAY
+from telemetry.settings import NS_PER_DAY, NS_PER_S
 
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
@@ -121,7 +121,10 @@ class Audit:
         return Instant(self._clocks.wall_ns(), self._clocks.monotonic_s())
 
     def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
-        self._last_ns = max(self._clocks.wall_ns(), self._last_ns + 1)  # unique times
+        now_ns = self._clocks.wall_ns()
+        # Unique times; a clock that is set back by more is followed.
+        again = 0 <= self._last_ns - now_ns < NS_PER_S
+        self._last_ns = self._last_ns + 1 if again else now_ns
         return AuditEntry(
             self._last_ns, caller.name, caller.address or None, what, subject, before=_json(before)
         )

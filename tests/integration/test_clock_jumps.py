@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import httpx
 import pytest
@@ -67,6 +68,9 @@ async def test_a_wall_clock_that_jumps_stalls_nothing(steps_h: tuple[int, ...]) 
                 assert (await client.get("/v1/readiness")).json()["ready"]
                 alarms = (await client.get("/v1/alarms?all=true")).json()["alarms"]
                 assert not [one for one in alarms if one["kind"] in ("no_reports", "stale")]
+                logged = (await client.get("/v1/audit?limit=1")).json()["entries"][0]
+                now_s = hands.clocks().wall_ns() / 1e9
+                assert datetime.fromisoformat(logged["at"]).timestamp() == pytest.approx(now_s, abs=1.0)
             # The order is that in which they were made, whatever the clock said.
             listed = (await client.get("/v1/recommendations?candidates=false")).json()["recommendations"]
             assert [one["id"] for one in listed] == made[::-1]
