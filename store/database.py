@@ -51,13 +51,20 @@ class Database:
     connects.
 
     A service has it ``alone``: two would both resume its rollouts. Commands open it beside the service.
+    What only looks into one that a service may have open does not ``migrate`` it.
     """
 
     def __init__(
-        self, url: str | None = None, *, alone: bool = True, clock_ns: Callable[[], int] = time.time_ns
+        self,
+        url: str | None = None,
+        *,
+        alone: bool = True,
+        migrate: bool = True,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._place = place_of(url)
         self._alone = alone
+        self._migrate = migrate
         self._clock_ns = clock_ns
         self._writing = Session(self._place, self._place.lock() if alone else Lock())
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage")
@@ -80,7 +87,7 @@ class Database:
         return self._place.shown
 
     def open(self) -> None:
-        """Connects and migrates; blocking. Does nothing if it is open.
+        """Connects and migrates (unless told not to); blocking. Does nothing if it is open.
 
         Raises ``UnavailableError`` where a later try may work (the next use tries again), and
         ``SettingsError`` where it will not: the database is taken by another service, written by a later
@@ -134,6 +141,8 @@ class Database:
 
     def _make_tables(self, connection: Connection) -> None:
         """Raises ``NewerSchemaError``."""
+        if not self._migrate:
+            return
         if not self._place.durable:
             metadata.create_all(connection)
             return

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from settings.errors import InputError, UnavailableError
 from settings.security import LOCAL_NAME, SCOPES, Caller, Scope, TokenSettings, scopes_of
@@ -22,6 +22,7 @@ from store import audit_rows, token_rows
 from store.audit_rows import AuditEntry
 from store.connection import place_of
 from store.database import Database, Recorder
+from store.tables import tokens
 from store.token_rows import TokenRow
 from telemetry.settings import NS_PER_HOUR
 
@@ -30,15 +31,20 @@ WHERE = "Authorization header"  # of what a call's token is refused for
 
 def holds_tokens(url: str | None) -> bool:
     """Whether the database at ``url`` (None: in memory) ever held a token; True where it cannot be read, so
-    that calls without a token are refused. Raises ``SettingsError``.
+    that calls without a token are refused. Changes nothing there: a service of an earlier version may run.
+    Raises ``SettingsError``.
     """
     place = place_of(url)
     if not place.durable or (place.path is not None and not place.path.exists()):
         return False
-    database = Database(url, alone=False)
+
+    def any_token(connection: Connection) -> bool:
+        return inspect(connection).has_table(tokens.name) and bool(token_rows.listed(connection))
+
+    database = Database(url, alone=False, migrate=False)
     try:
         database.open()
-        return bool(database.read_now(token_rows.listed))
+        return database.read_now(any_token)
     except UnavailableError:
         return True
     finally:

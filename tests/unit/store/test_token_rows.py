@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from sqlalchemy import Connection, inspect
 
 from service.auth.tokens import (
     KnownTokens,
@@ -13,6 +14,7 @@ from service.auth.tokens import (
     checked_scopes,
     create,
     digest_of,
+    holds_tokens,
     lifetime_ns,
     new_text,
     revoke,
@@ -76,6 +78,23 @@ def test_a_token_is_good_from_the_next_look_until_it_ends(database_url: str) -> 
 
     keeper = Keeper(database_url)
     asyncio.run(scene(keeper))
+    keeper.database.close()
+
+
+def test_whether_there_are_tokens_is_seen_without_migrating(database_url: str) -> None:
+    assert not holds_tokens(database_url)
+    keeper = Keeper(database_url)
+    keeper.database.open()
+    assert not holds_tokens(database_url)
+    keeper.make("ada")
+
+    def make_older(connection: Connection) -> None:
+        connection.exec_driver_sql("DROP TABLE lessons")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0005'")
+
+    keeper.database.write_now(make_older)
+    assert holds_tokens(database_url)
+    assert not keeper.database.read_now(lambda connection: inspect(connection).has_table("lessons"))
     keeper.database.close()
 
 
