@@ -136,7 +136,7 @@ class ServerTls:
         _log.info("loaded new TLS files: the %s", self.facts.sentence(datetime.now(UTC).timestamp()))
         return True
 
-    def _stamps(self) -> tuple[int | None, ...]:
+    def _stamps(self) -> tuple[tuple[int, int] | None, ...]:
         also = (self._settings.tls_key_password_file, self._settings.tls_client_ca)
         return tuple(_stamp(path) for path in (self._certificate, self._key, *also) if path is not None)
 
@@ -215,8 +215,10 @@ def _password(path: Path | None) -> str | None:
         ) from None
 
 
-def _stamp(path: Path) -> int | None:
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """When it was last written, and when its rights or its owner, which may be corrected after that."""
     try:
-        return path.stat().st_mtime_ns
+        found = path.stat()
     except OSError:
         return None
+    return found.st_mtime_ns, found.st_ctime_ns

@@ -185,6 +185,29 @@ def test_a_new_certificate_is_taken_up_while_it_listens(
     listening(tls, loop, client)
 
 
+def test_a_key_is_taken_up_once_it_can_be_read(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = written(tmp_path, authority)
+    tls, new, key = ServerTls(settings), authority.signed("127.0.0.1"), settings.tls_key
+    assert key is not None
+    replace(1_000.0, {settings.tls_certificate: new.certificate, key: new.key})
+    with monkeypatch.context() as patched:
+
+        def denied(path: Path, where: str) -> bytes:
+            if path == key:
+                raise SettingsError(where, "permission denied", "the file can be read", "correct its rights")
+            return path.read_bytes()
+
+        patched.setattr("api.certificates.read_file", denied)  # whoever runs this may read everything
+        assert not tls.renew()
+    assert not tls.renew()
+    changed_ns = key.stat().st_ctime_ns
+    while key.stat().st_ctime_ns == changed_ns:  # a clock of some milliseconds
+        key.chmod(0o640)
+    assert tls.renew()
+
+
 @LOOPS
 def test_another_authority_of_callers_is_taken_up_while_it_listens(
     tmp_path: Path, authority: Authority, loop: Loop
