@@ -185,6 +185,7 @@ class Restore:
             await self._restore()
         except UnavailableError as error:
             _log.error("no switch is set until the database can be read: %s", error)
+            self.persistence.store.begin_unread()
             return False
         return True
 

@@ -26,7 +26,7 @@ from store import rounds
 from store.ages import Instant, Uptime
 from store.database import Database, Recorder
 from store.rounds import RoundRow
-from telemetry.settings import NS_PER_DAY, NS_PER_HOUR
+from telemetry.settings import NS_PER_DAY, NS_PER_HOUR, NS_PER_S
 from twin.search.gain import Policy
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.watermark import Watermark
@@ -215,6 +215,12 @@ class RecommendationStore:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def begin_unread(self) -> None:
+        """Numbers rounds by the time in seconds from now on: above those in the database, which cannot be
+        read yet.
+        """
+        self._count = self._clock_ns() // NS_PER_S
 
     def add(
         self,

@@ -182,6 +182,7 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
         await first.client.put("/v1/topology", json=TOPOLOGY)
         old = await tuned(first)
         await first.client.post(f"/v1/recommendations/{old['id']}/approve")
+        older = [await tuned(first), old]
     await asyncio.to_thread(postgres.stop)
     try:
         # Tokens of the settings: those in the database are not known yet.
@@ -201,6 +202,8 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
             await eventually(remembers)
             assert (await here.get("/v1/topology"))["declared"]
             assert (await here.get(f"/v1/recommendations/{old['id']}"))["status"] == "approved"
+            listed = (await here.get("/v1/recommendations"))["recommendations"]
+            assert [one["id"] for one in listed] == [one["id"] for one in (found, *older)]
             approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
             assert approving.json()["status"] == "approved", approving.text
     finally:
