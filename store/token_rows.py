@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, select, update
 
+from store.tables import takeable
 from store.tables import tokens as table
 
 
@@ -33,7 +34,7 @@ def add(connection: Connection, row: TokenRow) -> None:
 
 def named(connection: Connection, name: str) -> TokenRow | None:
     """The token of that name, revoked or not."""
-    found = connection.execute(select(*_COLUMNS).where(table.c.name == name)).first()
+    found = connection.execute(select(*_COLUMNS).where(table.c.name == takeable(name))).first()
     return None if found is None else TokenRow._make(found)
 
 

@@ -140,7 +140,11 @@ def test_a_name_is_used_once_and_revoked_once(database_url: str) -> None:
     with pytest.raises(InputError, match="used once"):
         keeper.make("collector")
     keeper.database.write_now(lambda connection: revoke(connection, "collector", by=BY))
-    for name, rule in (("collector", "revoked already"), ("nobody", "not revoked yet")):
+    for name, rule in (
+        ("collector", "revoked already"),
+        ("nobody", "not revoked yet"),
+        ("\udcff", "not revoked yet"),
+    ):
         with pytest.raises(InputError, match=rule):
             keeper.database.write_now(lambda connection, name=name: revoke(connection, name, by=BY))
     with pytest.raises(InputError, match="used once"):
