@@ -146,7 +146,7 @@ class SearchSection(Section):
     narrowed: int = Field(default=_SEARCH.narrowed, ge=0, le=100_000)
     workers: int | None = Field(default=None, ge=2)
     niceness: int = Field(default=19, ge=0, le=19)
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, lt=1 << 63)
     score: ScoreName = _SEARCH.score
     weights: str = "balanced"
     harm_price: float = Field(default=HARM_PRICE, ge=0, allow_inf_nan=False)

@@ -306,7 +306,7 @@ class WhatIfRequest(RequestBody, Document):
     """`replay` (queues as fluid, flows one by one), `fluid` (equilibria of long flows), or `packet` (every
     packet: the most faithful, four to thirty times as long).
     """
-    seed: int = Field(default=1, ge=0, strict=True)
+    seed: int = Field(default=1, ge=0, lt=1 << 63, strict=True)
     """The same seed, window and watermark give the same prediction."""
 
     incumbent: WatermarkInput | None = None

@@ -177,6 +177,7 @@ async def test_an_empty_window_is_a_409(here: Running) -> None:
         ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 9}]}, 422, "watermarks[0].pmax"),
         ({"watermarks": MARKS, "engine": "magic"}, 422, "'magic'"),
         ({"watermarks": MARKS, "seed": -1}, 422, "seed"),
+        ({"watermarks": MARKS, "seed": 1 << 63}, 422, "seed"),
         ({"watermarks": MARKS, "colour": 1}, 422, "colour"),
         ({"watermarks": MARKS * 600}, 422, "1000"),
         ({"watermarks": MARKS * 5, "trajectories": True}, 422, "at most 8 watermarks"),

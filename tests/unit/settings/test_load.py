@@ -145,6 +145,7 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("dcqcn: {preset: paper, parameters: {g: 0.1}}", ["dcqcn", "not both"]),
         ("search: {weights: fast}", ["search", "known policies are balanced"]),
         ("search: {workers: 1}", ["search.workers", "greater than or equal to 2"]),
+        ("search: {seed: 9223372036854775808}", ["search.seed", "less than"]),
         (
             "security: {tokens: [{name: a, sha256: abc, scopes: [read]}]}",
             ["security.tokens[0].sha256: received a value that is not shown", "64 hex digits"],
