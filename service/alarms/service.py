@@ -21,6 +21,7 @@ from settings.alarms import KINDS, AlarmSettings
 from settings.errors import NotFoundError, UnprocessableError
 from store.alarm_rows import AlarmRow
 from store.silence_rows import SilenceRow
+from store.tables import takeable
 from telemetry.alarms import Alarm, AlarmBoard, Level
 
 MOST_PUBLISHED = 32
@@ -176,6 +177,7 @@ class Alarms:
 
     def acknowledge(self, alarm_id: str, by: str, note: str | None) -> AlarmDocument:
         """Acknowledges an active alarm; raises ``NotFoundError``."""
+        note = None if note is None else takeable(note)
         return self._acknowledged(alarm_id, Ack(by, self.clocks.wall_ns(), note))
 
     def withdraw(self, alarm_id: str) -> AlarmDocument:

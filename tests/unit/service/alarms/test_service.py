@@ -246,6 +246,9 @@ async def test_an_acknowledgement_is_kept_until_it_gets_worse() -> None:
     worse = await world.finds(world.storm(1, 0.5))
     assert (worse.alarms[0].acknowledged, worse.acknowledged) == (None, 0)
     assert (await world.rows())[0].acked_by is None
+    noted = world.alarms.acknowledge(alarm.id, "bob", "a\0b").acknowledged
+    assert noted is not None
+    assert noted.note == "a\N{REPLACEMENT CHARACTER}b", "PostgreSQL takes no NUL, and would lose the row"
     world.alarms.acknowledge(alarm.id, "bob", None)
     assert world.alarms.withdraw(alarm.id).acknowledged is None
     with pytest.raises(NotFoundError, match="not among the active alarms"):
