@@ -36,7 +36,7 @@ from lab.demo.picture import picture
 from lab.demo.plan import FULL, QUICK
 from lab.demo.screen import Shown, opening, queue_lines, result_table, verdict
 from lab.demo.served import Served, served
-from lab.documents import LabDocument
+from lab.documents import LabDocument, ReportsDocument
 from lab.p4_reports import IntReportWriter, IntSender, Taker, inventory
 from lab.reports import EPOCH_NS, CounterWriter, Poster, ReportWriter
 from lab.runner import Binary, Runner
@@ -318,8 +318,13 @@ def progress_line(status: LabDocument, pace: float) -> str:
     reports = status.reports
     line += f"; {status.flows_completed} flows completed, {reports.made} reports"
     if reports.posted:
-        line += f", {reports.posted} of them posted"
+        line += f", {_posted(reports)}"
     return line if reports.waits_for is None else f"{line}; reports wait: {reports.waits_for}"
+
+
+def _posted(reports: ReportsDocument) -> str:
+    rejected = f", {reports.rejected} rejected by the service" if reports.rejected else ""
+    return f"{reports.posted} of them posted{rejected}"
 
 
 def _roughly(left_s: float) -> str:
@@ -430,7 +435,7 @@ def _show(document: LabDocument, *, as_json: bool) -> None:
     screen.print(
         f"{duration_text(document.now_s)} of {duration_text(document.duration_s)} simulated: "
         f"{document.flows_completed} of {document.flows_offered} flows completed, "
-        f"{reports.made} reports, {reports.posted} of them posted."
+        f"{reports.made} reports, {_posted(reports)}."
     )
     if lately is not None:
         screen.print(

@@ -336,7 +336,7 @@ def _alarms(found: AlarmsAnswer) -> Text:
 
 def _telemetry(state: StateAnswer | None) -> Text:
     if state is None:
-        line = Text("no INT reports yet", "yellow")
+        line = Text("nothing to show yet", "yellow")
         return line.append(
             "; ecntwin demo --serve runs a service on a simulated fabric, to look at one", "dim"
         )

@@ -312,9 +312,14 @@ class Posted:
     waits_for: str | None = None
 
 
+class _Rejected(Struct):
+    detail: str
+
+
 class _Answer(Struct):
     accepted: int
     rejected: int
+    errors: list[_Rejected] = []
 
 
 class _Problem(Struct):
@@ -351,6 +356,7 @@ class Poster(Outbox[Body]):
         self._first_pause_s = first_pause_s
         self._retry_after_s = 0.0
         self._takes_counters = True
+        self._told_rejected = False
         self.counts = Posted()
 
     @property
@@ -408,6 +414,11 @@ class Poster(Outbox[Body]):
             _log.warning("reports and counters are accepted again")
             self._takes_counters = True  # it may have been replaced by a newer one
         self.counts = self._counted(body, taken)
+        if taken.errors and not self._told_rejected:
+            what = "counter samples" if body.path == COUNTERS_PATH else "reports"
+            first = taken.errors[0].detail
+            _log.warning("the service rejects %d of %d %s: %s", taken.rejected, body.records, what, first)
+        self._told_rejected = bool(taken.errors)
         return None
 
     def _counted(self, body: Body, taken: _Answer) -> Posted:

@@ -430,13 +430,8 @@ class Service:
     def without_advice(self) -> list[str]:
         """Sentences on why no recommendation can be made now; empty where one can."""
         reasons = self.unready()
-        age_s = self.window.age_s()
-        if age_s is None:
-            reasons.append("No INT report has been accepted yet; post some to /v1/telemetry/int.")
-        elif self.window.stale:
-            reasons.append(f"The newest INT report came {age_s:.0f} s ago; look at the exporters.")
-        elif self.window.empty:
-            reasons.append("No INT report accepted since the topology was declared; does it lack a switch?")
+        if (missing := self.window.missing) is not None:
+            reasons.append(f"{missing.why[0].upper()}{missing.why[1:]}; {missing.remedy}.")
         if (failure := self.tuning.last_failure) is not None:
             ago_s = self._clocks.monotonic_s() - failure.at_s
             reasons.append(f"The last round failed {ago_s:.0f} s ago: {failure.why}")

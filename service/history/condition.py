@@ -125,18 +125,10 @@ class Condition:
         since_ns = self.clocks.wall_ns() - round(_HOUR_S * 1e9)
         points = [point for point in self._points if point.at_ns >= since_ns]
         figures = [self._figure(one, points) for one in _FIGURES]
-        age_s = self.window.age_s()
+        missing = self.window.missing
         as_of = timestamp(points[-1].at_ns) if points else None
-        if not points or self.window.stale or self.window.empty:
-            why = (
-                "no telemetry has arrived yet"
-                if age_s is None
-                else f"the newest INT report came {age_s:.0f} s ago"
-                if self.window.stale
-                else "no INT report has been accepted since the topology was declared"
-                if self.window.empty
-                else "it is being measured"
-            )
+        if not points or missing is not None:
+            why = "it is being measured" if missing is None else missing.why
             return ConditionDocument(
                 level="unknown", sentence=f"Unknown: {why}.", as_of=as_of, figures=figures
             )

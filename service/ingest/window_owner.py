@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from service.documents.telemetry import IngestDocument
@@ -29,6 +30,29 @@ _Version = tuple[int, Topology | None]
 SLOW_S = 0.25
 REUSED_FOR = 4.0
 """A slow state is reused for so many times the time it took to compute."""
+
+
+_DECLARED = " since the topology was declared"
+_REFUSED = MappingProxyType(
+    {
+        "malformed": ("cannot be read", "look at the errors in the answers to POST /v1/telemetry/int"),
+        "late": ("are older than the window", "look at the clocks of switches and collectors"),
+        "skewed": ("are too far away in time", "look at the clocks of switches and collectors"),
+        "unknown_place": (
+            "name a switch or port that the declared topology lacks",
+            "declare this fabric's topology (PUT /v1/topology)",
+        ),
+        "no_room": ("find no room in the window", "raise telemetry.max_paths or telemetry.max_queues"),
+    }
+)
+"""By reason for which reports are rejected: what they do, and what helps."""
+
+
+class Missing(NamedTuple):
+    """Why there is nothing to tune on, as a clause, and what helps."""
+
+    why: str
+    remedy: str
 
 
 class LatestState(NamedTuple):
@@ -66,6 +90,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         self._wall_ns = clocks.wall_ns
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
+        self._refused = Counter[str]()
         self._cached: tuple[_Version, LatestState] | None = None
         self._found: tuple[int, Topology] | None = None
         self._computing = asyncio.Lock()
@@ -119,6 +144,31 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         if self._set_ns is None or self._end_ns is None or self._end_ns < self._set_ns:
             return math.inf
         return (self._end_ns - self._set_ns) / NS_PER_S
+
+    @property
+    def refused(self) -> int:
+        """Reports that were rejected since one was last accepted, or a topology declared."""
+        return self._refused.total()
+
+    @property
+    def missing(self) -> Missing | None:
+        """Why there is nothing to tune on; None where fresh reports are there."""
+        age_s = self.age_s()
+        if age_s is not None and not self.stale and not self.empty:
+            return None
+        if self._refused:
+            (reason, number), *others = self._refused.most_common()
+            why, remedy = _REFUSED[reason]
+            most = f", {number} of them as they {why}" if others else f": they {why}"
+            since = ""
+            if age_s is not None:
+                since = f" since the newest taken, {age_s:.0f} s ago," if self.stale else _DECLARED
+            return Missing(f"all {self.refused} INT reports that came{since} were rejected{most}", remedy)
+        if age_s is None:
+            return Missing("no INT report has come yet", "post some to /v1/telemetry/int")
+        if self.stale:
+            return Missing(f"the newest INT report came {age_s:.0f} s ago", "look at the exporters")
+        return Missing(f"no INT report has come{_DECLARED}", "wait for the exporters' reports")
 
     async def ingest(self, decode: ReportDecoder, *, body: bytes | None = None) -> IngestDocument:
         """Adds the reports that ``decode`` returns; a ``ReportSink``."""
@@ -211,6 +261,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     async def declare(self, topology: Topology) -> None:
         await self._run(self._declare, topology)
         self.declared = topology
+        self._refused.clear()
 
     def _declare(self, topology: Topology) -> None:
         self._window.set_topology(topology)
@@ -241,8 +292,10 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         super()._count(accepted, reasons)
         self.accepted += accepted
         self.rejected += reasons.total()
+        self._refused += reasons
         if accepted:
             self._metrics.last_report.set(self._wall_ns() / 1e9)
+            self._refused.clear()
         self._unpublished.update(accepted=accepted, rejected=reasons.total())
         if self._clock_s() - self._last_event_s >= EVENT_EVERY_S:
             self._last_event_s = self._clock_s()

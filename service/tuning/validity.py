@@ -260,16 +260,9 @@ class Validity:
         return None
 
     def _blocks(self, entry: Entry) -> Iterator[Block]:
-        if self.window.age_s() is None:
-            yield Block(
-                "No INT report has been accepted since the service started.",
-                "wait for the exporters' reports",
-            )
-        elif self.window.empty:
-            yield Block(
-                "No INT report has been accepted since the topology was declared.",
-                "wait for the exporters' reports, or correct the topology where it rejects them",
-            )
+        missing = self.window.missing
+        if missing is not None and (self.window.age_s() is None or self.window.empty):
+            yield Block(f"{missing.why[0].upper()}{missing.why[1:]}.", missing.remedy)
         if (held := self.rollouts.held(entry.switches)) is not None:
             rule, remedy = held
             yield Block(f"{rule[0].upper()}{rule[1:]}.", remedy)

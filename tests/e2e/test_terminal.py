@@ -380,7 +380,7 @@ def test_tokens_are_taken_from_the_environment(
         monkeypatch.setenv("ECNTWIN_TOKEN", "reading")
         assert "scope operate" in terminal.refused("freeze")
         # A service that has nothing yet.
-        assert "no INT reports yet; ecntwin demo --serve" in terminal.shown("status")
+        assert "nothing to show yet; ecntwin demo --serve" in terminal.shown("status")
         assert "no rollout has begun yet" in terminal.refused("rollback", "newest")
         assert terminal.shown("recommendations") == "No round has run yet.\n"
         assert terminal.shown("rollouts") == "No rollout has begun yet.\n"

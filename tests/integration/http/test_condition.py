@@ -50,7 +50,7 @@ def figure(document: dict[str, Any], name: str) -> dict[str, Any]:
 async def test_nothing_is_known_before_the_first_report(here: Running) -> None:
     found = await here.get("/v1/condition")
     assert (found["level"], found["as_of"]) == ("unknown", None)
-    assert found["sentence"] == "Unknown: no telemetry has arrived yet."
+    assert found["sentence"] == "Unknown: no INT report has come yet."
     assert {one["value"] for one in found["figures"]} == {None}
     assert all(math.isnan(value) for value in (await metrics(here)).values())
 

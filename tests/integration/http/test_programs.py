@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from api.answers import RequestFormatter
-from tests.integration.service import Running, Wanted, manual, running, traffic
+from tests.integration.service import Running, Wanted, manual, report, running, traffic
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +24,9 @@ async def test_a_silent_network_leaves_the_service_ready_and_without_advice() ->
         standing = (await here.client.get("/v1/readiness")).json()
         assert (standing["ready"], standing["advice"], standing["measured"]) == (False, None, False)
         assert "No INT report" in standing["reasons"][0]
+        await here.post_reports([report(0, packet_bytes=0), report(1, packet_bytes=0)])
+        (reason,) = (await here.client.get("/v1/readiness")).json()["reasons"]
+        assert reason.startswith("All 2 INT reports that came were rejected: they cannot be read; look at ")
         await here.post_reports(traffic())
         found = (await here.client.post("/v1/tune")).json()
         standing = (await here.client.get("/v1/readiness")).json()

@@ -126,14 +126,22 @@ async def test_without_reports_of_the_declared_fabric_nothing_is_approved_or_sai
     standing = await here.get("/v1/readiness")
     assert (standing["ready"], standing["measured"], standing["window"]["held_s"]) == (False, False, 0)
     (reason,) = standing["reasons"]
-    assert reason.startswith("No INT report accepted since the topology was declared")
+    assert reason.startswith("No INT report has come since the topology was declared; ")
     (block,) = (await here.get(at))["blocked"]
-    assert block["reason"] == "No INT report has been accepted since the topology was declared."
+    assert block["reason"] == "No INT report has come since the topology was declared."
     assert block["reason"].removesuffix(".") in (await here.refused(f"{at}/approve"))["rule"]
     assert "another topology was declared" in (await here.get("/v1/state", 409))["rule"]
     assert not await here.service.condition.measure()
-    unknown = "Unknown: no INT report has been accepted since the topology was declared."
+    unknown = "Unknown: no INT report has come since the topology was declared."
     assert (await here.get("/v1/condition"))["sentence"] == unknown
+    await here.post_reports([one for one in traffic() if one["hops"][0]["ingress_port"] == "Ethernet3"])
+    (block,) = (await here.get(at))["blocked"]
+    assert block["reason"] == (
+        "All 300 INT reports that came since the topology was declared were rejected: they name a switch or "
+        "port that the declared topology lacks."
+    )
+    (reason,) = (await here.get("/v1/readiness"))["reasons"]
+    assert reason == f"{block['reason'].removesuffix('.')}; {block['remedy']}."
     await here.post_reports([one for one in traffic() if one["hops"][0]["ingress_port"] != "Ethernet3"])
     assert (await here.get("/v1/readiness"))["ready"]
     assert (await here.get(at))["blocked"] == []
@@ -228,7 +236,7 @@ async def test_a_restart_waits_for_telemetry_and_ends_what_is_outdated(tmp_path:
         at = await first.tuned()
     async with started(fleet, storage=storage) as second:
         (block,) = (await second.get(at))["blocked"]
-        assert "since the service started" in block["reason"]
+        assert block["reason"] == "No INT report has come yet."
         assert block["reason"].removesuffix(".") in (await second.refused(f"{at}/approve"))["rule"]
         second.hand.now_s += 61
         assert (await second.get(at))["status"] == "expired"

@@ -52,6 +52,8 @@ def test_a_line_says_how_far_how_fast_and_how_long(now_s: float, pace: float, sa
 
 def test_a_line_says_what_became_of_reports() -> None:
     assert progress_line(status(reports=reports(posted=5)), 0.0).endswith("7 reports, 5 of them posted")
+    refused = status(reports=reports(posted=5, rejected=3))
+    assert progress_line(refused, 0.0).endswith("5 of them posted, 3 rejected by the service")
     waiting = status(reports=reports(waits_for="nobody answers"))
     assert progress_line(waiting, 0.0).endswith("7 reports; reports wait: nobody answers")
 

@@ -13,7 +13,15 @@ import pytest
 from lab.reports import COUNTERS_PATH, Body, Poster, PostError
 
 PATIENCE_S = 60.0
-TAKEN = httpx.Response(202, json={"accepted": 2, "rejected": 1, "errors": [], "error_count": 1})
+TAKEN = httpx.Response(
+    202,
+    json={
+        "accepted": 2,
+        "rejected": 1,
+        "errors": [{"index": 0, "detail": "no switch tor9"}],
+        "error_count": 1,
+    },
+)
 
 
 class Service:
@@ -59,7 +67,7 @@ def wait(poster: Poster, holds: Callable[[], bool]) -> None:
         changed.clear()
 
 
-def test_bodies_are_posted_in_order_and_counted() -> None:
+def test_bodies_are_posted_in_order_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     service = Service()
     with posting(service) as poster:
         for number in range(3):
@@ -67,6 +75,7 @@ def test_bodies_are_posted_in_order_and_counted() -> None:
         wait(poster, lambda: poster.idle)
     assert service.taken == [b"0\n", b"1\n", b"2\n"]
     assert (poster.counts.posted, poster.counts.accepted, poster.counts.rejected) == (9, 6, 3)
+    assert caplog.messages == ["the service rejects 1 of 3 reports: no switch tor9"], "once"
     request = service.requests[0]
     assert (request.method, str(request.url)) == ("POST", "http://127.0.0.1:8080/v1/telemetry/int")
     assert request.headers["content-type"] == "application/x-ndjson"
