@@ -33,6 +33,7 @@ from settings.errors import ConflictError
 from telemetry.errors import TelemetryError
 from telemetry.topology import Topology
 from twin.errors import SearchError, TwinError, what_did_not_fit
+from twin.search.looks import LEAST_WINDOW_S
 from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
 from twin.units import duration_text
@@ -40,7 +41,6 @@ from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
 PROGRESS_EVERY_S = 0.25
-_LEAST_SINCE_SET_S = 0.01  # of reports, so that queues have settled under what was set
 
 _log = logging.getLogger("ecntwin.tuning")
 
@@ -102,7 +102,7 @@ class TuningLoop:
 
     @property
     def _just_set(self) -> bool:
-        return self.window.since_set_s < min(_LEAST_SINCE_SET_S, self.window.length_s)
+        return self.window.since_set_s < min(LEAST_WINDOW_S, self.window.length_s)
 
     async def run_now(self) -> Entry:
         """Runs a round and stores its recommendation.
@@ -130,7 +130,7 @@ class TuningLoop:
             raise ConflictError(
                 "tuning round",
                 f"{duration_text(self.window.since_set_s)} of reports since switches or NICs were last set",
-                f"a round compares what runs with {duration_text(_LEAST_SINCE_SET_S)} of traffic under it",
+                f"a round compares what runs with {duration_text(LEAST_WINDOW_S)} of traffic under it",
                 "let reports come in and ask again",
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
