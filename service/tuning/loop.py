@@ -33,10 +33,8 @@ from settings.errors import ConflictError
 from telemetry.errors import TelemetryError
 from telemetry.topology import Topology
 from twin.errors import SearchError, TwinError, what_did_not_fit
-from twin.search.looks import LEAST_WINDOW_S
 from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
-from twin.units import duration_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
@@ -100,16 +98,11 @@ class TuningLoop:
     def running(self) -> bool:
         return self._round_task is not None and not self._round_task.done()
 
-    @property
-    def _just_set(self) -> bool:
-        return self.window.since_set_s < min(LEAST_WINDOW_S, self.window.length_s)
-
     async def run_now(self) -> Entry:
         """Runs a round and stores its recommendation.
 
-        Raises ``ConflictError`` while one runs, telemetry is stale or nearly all of it is of before the last
-        change, ``WindowError`` while the window is empty, and ``TwinError`` where the round fails. A failure
-        is counted and published either way.
+        Raises ``ConflictError`` while one runs or telemetry is stale, ``WindowError`` while the window is
+        empty, and ``TwinError`` where the round fails. A failure is counted and published either way.
         """
         if self.running or self._stop_now:
             raise ConflictError(
@@ -125,13 +118,6 @@ class TuningLoop:
                 f"telemetry {age_s:.0f} s old",
                 "a round needs fresh reports (tuning.stale_after_s)",
                 "post INT reports and ask again",
-            )
-        if self._just_set:
-            raise ConflictError(
-                "tuning round",
-                f"{duration_text(self.window.since_set_s)} of reports since switches or NICs were last set",
-                f"a round compares what runs with {duration_text(LEAST_WINDOW_S)} of traffic under it",
-                "let reports come in and ask again",
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
         self._round_task.add_done_callback(retrieve)
@@ -156,7 +142,7 @@ class TuningLoop:
                     return
                 window = self.window
                 unchanged = window.accepted == self._accepted_at_last_round
-                if self.running or window.stale or window.empty or unchanged or self._just_set:
+                if self.running or window.stale or window.empty or unchanged:
                     self.metrics.rounds.labels("skipped").inc()
                     continue
                 await self.run_now()

@@ -21,7 +21,7 @@ from twin.paths.advice import advise
 from twin.paths.result import PathAdvice
 from twin.scenario import Scenario
 from twin.search.explain import watermark_text
-from twin.search.looks import calibration_s
+from twin.search.looks import LEAST_WINDOW_S, calibration_s
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
@@ -31,6 +31,10 @@ from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
+_BEFORE_NOTE = (
+    "Nearly all of this traffic is of before switches or NICs were last set: what was measured need not be "
+    "of what runs.",
+)
 ONE_FOR_ALL = "fluid"  # the engine with one watermark for all ports, and one DCQCN for all NICs
 
 
@@ -139,7 +143,8 @@ def run_round(
     ``moments`` are other moments of this traffic to judge on as well; None: the window's alone. Predictions
     are for one watermark on all switches tuned; what runs is predicted by port role where ports of a role run
     the same (``by_role``). Where that is not so, as during a rollout, notes say so. What was set last runs
-    for the last ``since_set_s`` seconds of the window: only these are replayed.
+    for the last ``since_set_s`` seconds of the window: only these are replayed, or where they are too few,
+    all, and a note says so.
 
     Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
@@ -176,7 +181,9 @@ def run_round(
     links = links_of(state.arrivals, state.topology.nic_bytes_per_s)
     waiting = waiting_share(state.arrivals, links, state.topology.nic_bytes_per_s)
     extent = Extent(None, None) if moments is None else moments.extent(state, waiting)
-    extent = extent.within(since_set_s)
+    just_set = since_set_s < LEAST_WINDOW_S
+    if not just_set:
+        extent = extent.within(since_set_s)
     found = rebuilt(
         state,
         ask.fabric,
@@ -203,7 +210,14 @@ def run_round(
         long=tuple(ask.fabric.sending(one, state.topology) for one in judged.long),
         standing=None if standing is None else standing.instead_of(running),
         by_role=exceptions,
-        notes=(*found.notes, *_waiting_note(waiting), *_strangers_note(state), *mixed, *ask.notes),
+        notes=(
+            *found.notes,
+            *_waiting_note(waiting),
+            *_strangers_note(state),
+            *mixed,
+            *_BEFORE_NOTE[:just_set],
+            *ask.notes,
+        ),
         unlike=found.failure and " ".join((found.failure, *mixed)),
     )
     if found.failure is not None:  # only the incumbent's figures are needed: nothing else will be recommended

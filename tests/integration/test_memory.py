@@ -65,7 +65,7 @@ async def test_a_restarted_service_knows_topology_rounds_decisions_and_rollouts(
         rollouts = await first.get("/v1/rollouts")
     async with over(database_url) as second:
         (blocked,) = (await second.get("/v1/recommendations/current"))["blocked"]
-        assert "since the service started" in blocked["reason"]
+        assert blocked["reason"] == "No INT report has come yet."
         await second.post_reports(traffic())
         assert (await second.get("/v1/recommendations?limit=9"))["recommendations"] == before
         again = await second.get(f"/v1/recommendations/{rejected['id']}")

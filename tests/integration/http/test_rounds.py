@@ -406,8 +406,8 @@ async def test_a_write_cools_down_before_the_next() -> None:
         first = await here.post("/v1/tune")
         assert first["holds"] == []
         assert (await here.client.post(f"/v1/recommendations/{first['id']}/approve")).status_code == 200
-        refused = await here.post("/v1/tune", status=409)
-        assert refused["received"] == "0 µs of reports since switches or NICs were last set"
+        notes = (await here.post("/v1/tune"))["notes"]
+        assert any(note.startswith("Nearly all of this traffic is of before switches or") for note in notes)
         await here.goes_on()
         here.hand.now_s += 10
         second = await here.post("/v1/tune")

@@ -41,6 +41,7 @@ TOPOLOGY: dict[str, Any] = {
         for n, (port, rate) in enumerate(PORTS.items())
     ],
 }
+N_REPORTS = 1_200
 WITH_ROLES = {"parts": ["watermark", "roles"]}
 BOTH = {"parts": ["watermark", "nic", "roles"]}
 SLOW_CUTS = {**DEFAULTS, "rate_reduce_monitor_period": 50, "min_time_between_cnps": 50}
@@ -80,9 +81,9 @@ class Here(Running):
         return await self.get("/v1/switches/leaf1")
 
 
-def reports() -> Iterator[dict[str, Any]]:
+def reports(first: int = 0) -> Iterator[dict[str, Any]]:
     """Three hosts to each of two others, one of 100 and one of 25 Gbit/s."""
-    for number in range(1_200):
+    for number in range(first, first + N_REPORTS):
         dst = (0, 3)[number % 2]
         src = [one for one in range(4) if one != dst][number // 2 % 3]
         one = report(number, src=src, dst=dst)
@@ -180,6 +181,7 @@ async def test_what_runs_by_role_is_read_by_port_and_is_the_next_rounds_incumben
             FAST: runs["Ethernet1/1"].kmin_bytes,
             SLOW: runs["Ethernet3/1"].kmin_bytes,
         }
+        await here.post_reports(list(reports(N_REPORTS)))
         again = await here.post("/v1/tune")
         beside = {one["role"]: one["kmin_bytes"] for one in again["incumbent_by_role"]}
         assert len(beside) == 1
@@ -230,6 +232,7 @@ async def test_one_watermark_for_all_ports_can_be_set_again(starting: Starting, 
     async with starting() as here:
         await here.approved()
         by_role, store, was = here.runs(), here.service.store, await here.leaf()
+        await here.post_reports(list(reports(N_REPORTS)))
         found = await here.tuned()
         store.update(replace(store.get(found["id"]), watermark=FOREIGN, staged=FOREIGN))
         decided = await here.post(f"/v1/recommendations/{found['id']}/approve")
