@@ -39,13 +39,9 @@ def check(fabric: Fabric) -> Report:
 def _pfc_without_ecn(notes: Notes, switch: str, port: LosslessPort) -> None:
     rule = "pfc_without_ecn"
     for one in port.priorities:
-        if one.queue is None:
-            for each in (rule, "kmax_above_xoff"):
-                notes.unknown(each, switch, port.port, _no_queue(one))
-        elif one.queue not in port.watermarks:
-            for each in (rule, "kmax_above_xoff"):
-                notes.unknown(each, switch, port.port, _no_mark(one.queue))
-        elif port.watermarks[one.queue] is None:
+        if (what := _unknown_mark(port, one)) is not None:
+            notes.unknown(rule, switch, port.port, what)
+        elif one.queue is not None and port.watermarks[one.queue] is None:
             found = f"PFC of priority {one.priority} is on, and its queue {one.queue} does not mark"
             notes.fault(rule, switch, port.port, found, "turn ECN on there, or PFC off")
 
@@ -56,6 +52,13 @@ def _no_queue(one: LosslessPriority) -> str:
 
 def _no_mark(queue: int) -> str:
     return f"whether queue {queue} marks is"
+
+
+def _unknown_mark(port: LosslessPort, one: LosslessPriority) -> str | None:
+    """What is not known of whether the queue of that priority marks; None where it is."""
+    if one.queue is None:
+        return _no_queue(one)
+    return None if one.queue in port.watermarks else _no_mark(one.queue)
 
 
 def _without_mark(port: LosslessPort) -> list[int]:
@@ -71,6 +74,8 @@ def _kmax_above_xoff(notes: Notes, switch: str, ports: Iterable[LosslessPort]) -
     for priority in sorted({one.priority for _, one in placed}):
         of_it = [(port, one) for port, one in placed if one.priority == priority]
         for port, one in of_it:
+            if (what := _unknown_mark(port, one)) is not None:
+                notes.unknown(rule, switch, port.port, what)
             if one.xoff_bytes is None:
                 notes.unknown(rule, switch, port.port, f"the XOFF threshold of priority {priority} is")
         known = [(one.xoff_bytes, one) for _, one in of_it if one.xoff_bytes is not None]
@@ -147,11 +152,8 @@ def _compare_ends(notes: Notes, here: End, own: LosslessPort, there: End, far: L
     for priority in sorted(far.pfc - own.pfc):
         found = f"PFC of priority {priority} is off, and on at the other end"
         notes.fault("pfc_one_side", here.switch, place, found, "turn it on here, or off there")
-    for queue in _without_mark(own):  # maybe at neither end
-        notes.unknown("ecn_one_side", here.switch, here.name, _no_mark(queue))
-    for queue, mark in sorted(far.watermarks.items()):
-        if mark is None:
-            continue
+    marking = {queue for queue, mark in far.watermarks.items() if mark is not None}
+    for queue in sorted(marking.union(_without_mark(own))):  # maybe known at neither end
         if queue not in own.watermarks:
             notes.unknown("ecn_one_side", here.switch, here.name, _no_mark(queue))
         elif own.watermarks[queue] is None:
