@@ -356,7 +356,7 @@ class Poster(Outbox[Body]):
         self._first_pause_s = first_pause_s
         self._retry_after_s = 0.0
         self._takes_counters = True
-        self._told_rejected = False
+        self._rejecting = set[str]()  # paths of which it was said
         self.counts = Posted()
 
     @property
@@ -414,11 +414,13 @@ class Poster(Outbox[Body]):
             _log.warning("reports and counters are accepted again")
             self._takes_counters = True  # it may have been replaced by a newer one
         self.counts = self._counted(body, taken)
-        if taken.errors and not self._told_rejected:
+        if not taken.errors:
+            self._rejecting.discard(body.path)
+        elif body.path not in self._rejecting:
+            self._rejecting.add(body.path)
             what = "counter samples" if body.path == COUNTERS_PATH else "reports"
             first = taken.errors[0].detail
             _log.warning("the service rejects %d of %d %s: %s", taken.rejected, body.records, what, first)
-        self._told_rejected = bool(taken.errors)
         return None
 
     def _counted(self, body: Body, taken: _Answer) -> Posted:

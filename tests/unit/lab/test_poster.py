@@ -158,6 +158,18 @@ def test_counters_go_where_counters_are_taken_and_count_apart() -> None:
     assert (counts.samples_accepted, counts.samples_rejected) == (2, 1)
 
 
+def test_rejected_reports_are_told_once_whatever_becomes_of_counters(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    whole = httpx.Response(202, json={"accepted": 3, "rejected": 0, "errors": []})
+    with posting(Service(TAKEN, whole, TAKEN, whole)) as poster:
+        for _ in range(2):
+            poster.offer(Body(b"report\n", 3))
+            poster.offer(counters(b"a\n"))
+        wait(poster, lambda: poster.idle)
+    assert caplog.messages == ["the service rejects 1 of 3 reports: no switch tor9"]
+
+
 def test_a_service_that_knows_no_counters_is_asked_once_and_again_when_it_comes_back() -> None:
     service = Service(httpx.Response(404), TAKEN, TAKEN, httpx.Response(503))
     with posting(service) as poster:
