@@ -254,8 +254,11 @@ class TuningLoop:
         finally:
             self.metrics.running.set(0)
         answer = result.recommendation
-        measures = answer.score_is == "gain" and to_decide(answer, hosts=bool(self.nics.hosts))
-        measures = measures and since_set_s >= result.window_s
+        measures = (
+            answer.score_is == "gain"
+            and to_decide(answer, hosts=bool(self.nics.hosts))
+            and since_set_s >= result.window_s
+        )
         before = await self.gains.of_window(snapshot, state) if measures else None
         wall_s, rolling = self.clock_s() - began_s, self._rolling(past)
         behind_share, self._counted = counters.behind_share_since(self._counted), counters

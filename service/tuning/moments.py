@@ -179,11 +179,10 @@ class Extent:
     goes_on: bool = False
 
     def within(self, most_s: float) -> Extent:
-        """No longer than that; what a round replays alone never is longer than twice ``REPLAY_S``."""
-        if most_s >= 2.0 * REPLAY_S:
-            return self
+        """No longer than that. What a round replays alone is at most twice ``REPLAY_S``."""
+        alone_s = most_s if most_s < 2.0 * REPLAY_S else None
         look_s, length_s = (
-            most_s if one is None else min(one, most_s) for one in (self.look_s, self.length_s)
+            alone_s if one is None else min(one, most_s) for one in (self.look_s, self.length_s)
         )
         return replace(self, look_s=look_s, length_s=length_s)
 

@@ -31,10 +31,6 @@ from twin.watermark import RoleWatermarks, Setting, Watermark
 from twin.workers.pool import Workers
 
 RESIDUAL_LIMIT = GateSettings().residual_limit
-_BEFORE_NOTE = (
-    "Nearly all of this traffic is of before switches or NICs were last set: what was measured need not be "
-    "of what runs.",
-)
 ONE_FOR_ALL = "fluid"  # the engine with one watermark for all ports, and one DCQCN for all NICs
 
 
@@ -215,7 +211,7 @@ def run_round(
             *_waiting_note(waiting),
             *_strangers_note(state),
             *mixed,
-            *_BEFORE_NOTE[:just_set],
+            *_before_note(just_set),
             *ask.notes,
         ),
         unlike=found.failure and " ".join((found.failure, *mixed)),
@@ -306,6 +302,15 @@ def _waiting_note(share: float | None) -> tuple[str, ...]:
         f"Large messages wait for others here ({percent_text(share)} of their bytes), but are replayed when "
         "they were seen to start: what a watermark does to bulk transfers is known less well than the error "
         "says.",
+    )
+
+
+def _before_note(just_set: bool) -> tuple[str, ...]:
+    if not just_set:
+        return ()
+    return (
+        "Nearly all of this traffic is of before switches or NICs were last set: what was measured need not "
+        "be of what runs.",
     )
 
 

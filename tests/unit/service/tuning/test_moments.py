@@ -158,6 +158,7 @@ def test_few_reports_and_endless_flows_need_longer() -> None:
     [
         (Extent(0.01, 0.1, goes_on=True), 0.2, Extent(0.01, 0.1, goes_on=True)),
         (Extent(0.01, 0.1, goes_on=True), 0.04, Extent(0.01, 0.04, goes_on=True)),
+        (Extent(0.01, 0.5, goes_on=True), 0.2, Extent(0.01, 0.2, goes_on=True)),
         (Extent(0.05, 0.05), 0.04, Extent(0.04, 0.04)),
         (Extent(None, None), 0.04, Extent(0.04, 0.04)),
         (Extent(None, None), math.inf, Extent(None, None)),
