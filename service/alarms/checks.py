@@ -335,8 +335,8 @@ class AlarmChecks:
             yield Finding(
                 Subject("telemetry_silent", "INT reports"),
                 age_s,
-                f"No INT report {'was accepted' if self.window.refused else 'came'} for {age_s:.0f} s: the "
-                "state of the network is not known, and nothing is tuned"
+                f"{self.window.silence} for {age_s:.0f} s: the state of the network is not known, and "
+                "nothing is tuned"
                 if self.window.stale
                 else f"The newest INT report came {age_s:.0f} s ago",
             )

@@ -90,17 +90,13 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         self._wall_ns = clocks.wall_ns
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
-        self._refused = Counter[str]()
+        self._refused = Counter[str]()  # since a report was last accepted, or a topology declared
         self._cached: tuple[_Version, LatestState] | None = None
         self._found: tuple[int, Topology] | None = None
         self._computing = asyncio.Lock()
         self.declared = declared
         self.accepted = self.rejected = 0
-        self.held_s = 0.0
-        """Seconds of report time that the window holds; 0 while it is empty."""
-        self.start_ns: int | None = None
-        """When the window begins, by the reports' clock; None while it is empty."""
-        self._end_ns: int | None = None
+        self._span_ns: tuple[int, int] | None = None  # of the reports' clock; None while it is empty
         self._set_ns: int | None = None
 
     def silent_s(self, since_s: float) -> float:
@@ -130,25 +126,37 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     @property
     def empty(self) -> bool:
         """Whether it holds no report: none came, or none since another topology was declared."""
-        return self.start_ns is None
+        return self._span_ns is None
+
+    @property
+    def start_ns(self) -> int | None:
+        """When the window begins, by the reports' clock; None while it is empty."""
+        return None if self._span_ns is None else self._span_ns[0]
+
+    @property
+    def held_s(self) -> float:
+        """Seconds of report time that the window holds; 0 while it is empty."""
+        span_ns = self._span_ns
+        return 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
 
     def device_set(self) -> None:
         """A switch or NIC was set: reports until now are of traffic under what ran before."""
-        self._set_ns = self._end_ns
+        self._set_ns = None if self._span_ns is None else self._span_ns[1]
 
     @property
     def since_set_s(self) -> float:
         """Seconds of report time since a device was last set; infinite where none was, or where the reports'
         clock was set back since.
         """
-        if self._set_ns is None or self._end_ns is None or self._end_ns < self._set_ns:
+        span_ns, set_ns = self._span_ns, self._set_ns
+        if span_ns is None or set_ns is None or span_ns[1] < set_ns:
             return math.inf
-        return (self._end_ns - self._set_ns) / NS_PER_S
+        return (span_ns[1] - set_ns) / NS_PER_S
 
     @property
-    def refused(self) -> int:
-        """Reports that were rejected since one was last accepted, or a topology declared."""
-        return self._refused.total()
+    def silence(self) -> str:
+        """How a sentence on silence begins: reports may come, and all be rejected."""
+        return f"No INT report {'was accepted' if self._refused else 'came'}"
 
     @property
     def missing(self) -> Missing | None:
@@ -163,7 +171,9 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
             since = ""
             if age_s is not None:
                 since = f" since the newest taken, {age_s:.0f} s ago," if self.stale else _DECLARED
-            return Missing(f"all {self.refused} INT reports that came{since} were rejected{most}", remedy)
+            return Missing(
+                f"all {self._refused.total()} INT reports that came{since} were rejected{most}", remedy
+            )
         if age_s is None:
             return Missing("no INT report has come yet", "post some to /v1/telemetry/int")
         if self.stale:
@@ -268,9 +278,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         self._note_span()
 
     def _note_span(self) -> None:
-        span_ns = self._window.span_ns
-        self.held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
-        self.start_ns, self._end_ns = (None, None) if span_ns is None else span_ns
+        self._span_ns = self._window.span_ns
 
     def _snapshot(self) -> tuple[Snapshot, _Version]:
         return self._window.snapshot(), (self._window.counters.accepted, self._window.topology)

@@ -92,10 +92,9 @@ class RolloutNotifier:
                 self.metrics.switch_failures.labels(self._kind(state, name), reason).inc()
             case Undone(switch=name):
                 self.metrics.switch_rollbacks.labels(self._kind(state, name)).inc()
-                self.window.device_set()
             case LeftAlone(switch=name):
                 self.metrics.switch_failures.labels(self._kind(state, name), "concurrent_edit").inc()
             case Applying(switch=name) if name in state.plan.written:
                 self.gate.watermark_changed()
-            case Verified(switch=name) if name in state.plan.written:
-                self.window.device_set()
+        if isinstance(event, Verified | Undone) and event.switch in state.plan.written:
+            self.window.device_set()

@@ -254,7 +254,7 @@ class Validity:
         silent_s = self.window.silent_s(self._started_s)
         if silent_s > self.stale_after_s:
             return (
-                f"No INT report came for {duration_text(silent_s)}, longer than "
+                f"{self.window.silence} for {duration_text(silent_s)}, longer than "
                 f"{duration_text(self.stale_after_s)} (tuning.stale_after_s)."
             )
         return None

@@ -110,7 +110,7 @@ class _Window:
 
     step_ns = 2_000_000_000
     declared = None
-    refused = 0
+    silence = "No INT report came"
 
     @property
     def stale(self) -> bool:
