@@ -246,15 +246,16 @@ class CounterSeries:
             return
         # Keep one at or before the horizon's edge: growth over the whole horizon starts from it.
         begin = max(int(np.searchsorted(self._times, ts_ns - self._horizon_ns, side="right")) - 1, 0)
-        left_out = self._rows[begin] == _LEFT_OUT
-        if left_out.any():  # with the readings before it would go what these counters grew since then
-            self._rows[begin, left_out] = self._rows[: begin + 1, left_out].max(axis=0)
         keep = np.arange(begin, size)
         if len(keep) == size == self._max_samples:
             half = size // 2
             keep = np.concatenate([keep[:half:2], keep[half:]])
         elif len(keep) == size:
             size = min(2 * size, self._max_samples)
+        for row in keep[np.diff(keep, prepend=-1) > 1]:  # with the one before would go what it alone tells
+            left_out = self._rows[row] == _LEFT_OUT
+            if left_out.any():
+                self._rows[row, left_out] = self._rows[: row + 1, left_out].max(axis=0)
         times, rows = np.zeros(size, np.int64), np.zeros((size, _FIELDS), np.int64)
         times[: len(keep)], rows[: len(keep)] = self._times[keep], self._rows[keep]
         self._times, self._rows, self._count = times, rows, len(keep)

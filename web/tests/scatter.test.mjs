@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { front, scaleOf, share, ticks } from "../src/parts/scale.ts";
-import { stepped } from "../src/parts/scatter.tsx";
+import { nearest, stepped } from "../src/parts/scatter.tsx";
 
 test("a scale holds every value, and a logarithmic one puts factors at equal distances", () => {
   const log = scaleOf([1e3, 1e4, 1e6], true);
@@ -48,4 +48,12 @@ test("keys go along either axis and stop at its ends", () => {
   assert.equal(stepped("End", 1, dots), 0);
   assert.equal(stepped("Escape", 1, dots), null);
   assert.equal(stepped("a", 1, dots), undefined);
+});
+
+test("a pointer on a large symbol means it, not a small one that it covers", () => {
+  const dots = [{ x: 0, y: 0, group: "star" }, { x: 2, y: 0, group: "dot" }, { x: 12, y: 0, group: "dot" }];
+  const at = (left, top) => nearest(dots, (one) => (one.group === "star" ? 10 : 3), left, top, (x) => x, (y) => y);
+  assert.equal(at(2, 0), 0);
+  assert.equal(at(12, 1), 2);
+  assert.equal(at(60, 0), null);
 });

@@ -62,7 +62,8 @@ export function Scatter({ id, label, x, y, dots, groups, front = [], levels, tel
   const move = (event: PointerEvent) => {
     const frame = box.current?.getBoundingClientRect();
     if (!frame) return;
-    const found = nearest(dots, event.clientX - frame.left, event.clientY - frame.top, px, py);
+    const radius = ({ group }: Dot) => RADII[groups[group]?.shape ?? "dot"];
+    const found = nearest(dots, radius, event.clientX - frame.left, event.clientY - frame.top, px, py);
     if (found !== null) look(found);
   };
   const key = (event: KeyboardEvent) => {
@@ -209,6 +210,8 @@ const SHAPES: Record<Shape, string> = {
   star: "M0-10L2.9-3.4 10-2.8 4.6 1.9 6.3 9 0 5.2-6.3 9-4.6 1.9-10-2.8-2.9-3.4z",
 };
 
+const RADII: Record<Shape, number> = { dot: 3, ring: 3, square: 4, triangle: 5, diamond: 8, star: 10 };
+
 function Symbol({ shape, ink, x, y }: { shape: Shape; ink: Group["ink"]; x: number; y: number }) {
   return <path class={`symbol ${shape} ink-${ink}`} transform={`translate(${x} ${y})`} d={SHAPES[shape]} />;
 }
@@ -232,10 +235,11 @@ function Labels({ dots, groups, px, py, width }: { dots: readonly Dot[]; groups:
   );
 }
 
-function nearest(dots: readonly Dot[], left: number, top: number, px: Place, py: Place): number | null {
+// From the edge of the symbol: a pointer on a large one means it, not a small one that it covers.
+export function nearest(dots: readonly Dot[], radius: (one: Dot) => number, left: number, top: number, px: Place, py: Place): number | null {
   let [best, least]: [number | null, number] = [null, NEAR_PIXELS];
   dots.forEach((one, place) => {
-    const distance = Math.hypot(px(one.x) - left, py(one.y) - top);
+    const distance = Math.hypot(px(one.x) - left, py(one.y) - top) - radius(one);
     if (distance < least) [best, least] = [place, distance];
   });
   return best;

@@ -114,6 +114,14 @@ def test_growth_over_the_horizon_is_whole_where_its_first_reading_went_down(last
     assert grown(made, 60, 170) == {"tx_bytes": (last if last < 100 else last - 100) + 1}
 
 
+def test_growth_before_a_reading_that_went_down_stays_before_it_when_thinned() -> None:
+    made = CounterSeries(6, 10**9)
+    for at, value in enumerate((0, 2, 1, 0, 0, 0, 0)):
+        made.append(at, Counters(tx_bytes=value))
+    assert len(made) == 6  # without the reading of 2
+    assert (grown(made, 0, 2), grown(made, 2, 6)) == ({"tx_bytes": 2}, {"tx_bytes": 0})
+
+
 def test_a_field_given_only_sometimes_is_counted_between_where_it_is() -> None:
     made = series(
         (1, Counters(tx_bytes=10)),
