@@ -16,6 +16,7 @@ from settings.validation import HiddenValueError, Section, is_loopback, server_u
 Scope = Literal["telemetry", "read", "operate", "admin"]
 
 LOCAL_NAME = "local"
+RESERVED = (LOCAL_NAME, "policy")
 SCOPES: tuple[Scope, ...] = ("telemetry", "read", "operate", "admin")
 
 
@@ -122,6 +123,13 @@ class TokenSettings(Section):
     name: str = Field(min_length=1, max_length=100)
     sha256: str
     scopes: frozenset[Scope] = Field(min_length=1)
+
+    @field_validator("name")
+    @classmethod
+    def _is_nobody_elses(cls, name: str) -> str:
+        if name in RESERVED or name.startswith(("oidc:", "command:", "policy ")):
+            raise ValueError(f"{name!r} is what the audit log calls a caller without a token")
+        return name
 
     @field_validator("sha256")
     @classmethod

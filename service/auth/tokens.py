@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, inspect
 
 from settings.errors import InputError, UnavailableError
-from settings.security import LOCAL_NAME, SCOPES, Caller, Scope, TokenSettings, scopes_of
+from settings.security import RESERVED, SCOPES, Caller, Scope, TokenSettings, scopes_of
 from store import audit_rows, token_rows
 from store.audit_rows import AuditEntry
 from store.connection import place_of
@@ -153,7 +153,6 @@ class TokenSync:
 PREFIX = "ecntwin_"
 RANDOM_BYTES = 32
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-RESERVED = (LOCAL_NAME, "policy")
 
 _MOMENT = re.compile(r"([1-9]\d{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
