@@ -112,7 +112,8 @@ class FlowArrivals:
     ``start_s`` seconds after the window's start, 0 for one already running; ``last_s`` when its last sampled
     packet left, which took ``way_s`` to the last switch; ``sent_bytes`` bytes sent inside the window, as
     ``n_samples`` sampled packets show them; ``end_seen`` whether one of those was shorter than its sender's
-    full packets: a message's last.
+    full packets: a message's last; ``ran_before`` whether this may be the rest of a message that began before
+    the window.
     """
 
     src_host: tuple[str, ...]
@@ -125,6 +126,7 @@ class FlowArrivals:
     sent_bytes: NDArray[np.float64]
     n_samples: NDArray[np.int64]
     end_seen: NDArray[np.bool_]
+    ran_before: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.src_host)

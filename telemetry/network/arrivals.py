@@ -191,6 +191,7 @@ def flow_arrivals(
         sent_bytes=found.wire_bytes[order],
         n_samples=found.n_samples[order],
         end_seen=found.end_seen[order],
+        ran_before=found.ran_before[order],
     )
     length_ns = float(span_ns[1] - span_ns[0])
     until_ns = np.where(found.sending_at_close, length_ns, np.minimum(found.end_ns, length_ns))

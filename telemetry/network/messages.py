@@ -85,7 +85,9 @@ _SLOWEST_FLOW_BYTES_PER_S = 0.1 * GBPS
 _SLOWEST_MARGIN = 7.0
 _RECENT_GAPS = 8
 _STILL_SENDING_GAPS = 6.0
+_MAY_BE_SENDING_GAPS = 12.0
 _STILL_SENDING_SAMPLES = 3
+_FEW_LARGE = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +96,8 @@ class Messages:
 
     ``n_samples`` show it, from ``first_row`` to ``last_row``, one of them short where ``end_seen``.
     ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or not; ``last_ns`` is the
-    last one seen. ``running_at_open``: the message began before the window; ``sending_at_close``: it outlasts
-    the window.
+    last one seen. ``running_at_open``: the message began before the window, ``ran_before``: or may have, as
+    slow ones are silent for as long; ``sending_at_close``: it outlasts the window.
     """
 
     flow: NDArray[np.int64]
@@ -108,6 +110,7 @@ class Messages:
     last_ns: NDArray[np.float64]
     end_ns: NDArray[np.float64]
     running_at_open: NDArray[np.bool_]
+    ran_before: NDArray[np.bool_]
     sending_at_close: NDArray[np.bool_]
 
 
@@ -152,13 +155,16 @@ def messages(
     owner = by_flow[first]
     opens_flow = np.concatenate(([True], owner[1:] != owner[:-1]))
     before_ns = last_before_ns[owner]
-    at_open = (
-        opens_flow & (before_ns != NEVER_NS) & (samples.ts_ns[order[first]] - before_ns <= longest_gap[first])
-    )
+    seen_before = opens_flow & (before_ns != NEVER_NS)
+    silent_ns = samples.ts_ns[order[first]] - before_ns
     recent = np.minimum(count - 1, _RECENT_GAPS)
     pace_ns = (sent[last] - sent[last - recent]) / np.maximum(recent, 1)
     quiet_ns = end_ns - samples.ts_ns[order[last]]
-    at_close = (count >= _STILL_SENDING_SAMPLES) & (quiet_ns < _STILL_SENDING_GAPS * pace_ns)
+    # At line rate at first, it may have been slowed down since.
+    usual_ns = _usual_pace_ns(pace_ns, count)
+    at_close = (count >= _STILL_SENDING_SAMPLES) & (
+        quiet_ns < _STILL_SENDING_GAPS * np.maximum(pace_ns, usual_ns)
+    )
     return Messages(
         flow=owner,
         first_row=order[first],
@@ -169,9 +175,17 @@ def messages(
         start_ns=sent[first] - unseen_ns,
         last_ns=sent[last],
         end_ns=sent[last] + unseen_ns,
-        running_at_open=at_open,
+        running_at_open=seen_before & (silent_ns <= longest_gap[first]),
+        ran_before=seen_before
+        & (silent_ns <= np.maximum(longest_gap[first], _MAY_BE_SENDING_GAPS * usual_ns)),
         sending_at_close=at_close,
     )
+
+
+def _usual_pace_ns(pace_ns: NDArray[np.float64], count: NDArray[np.int64]) -> float:
+    """Time between two samples of the median large message; 0 where there are few."""
+    large = pace_ns[count > _RECENT_GAPS]
+    return float(np.median(large)) if len(large) >= _FEW_LARGE else 0.0
 
 
 def longest_gap_ns(settings: WindowSettings) -> int:

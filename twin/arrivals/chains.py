@@ -71,6 +71,7 @@ def not_begun(arrivals: FlowArrivals, at_s: float) -> FlowArrivals:
         sent_bytes=np.zeros(len(arrivals)),
         n_samples=np.zeros(len(arrivals), np.int64),
         end_seen=np.zeros(len(arrivals), np.bool_),
+        ran_before=np.zeros(len(arrivals), np.bool_),
     )
 
 

@@ -17,6 +17,7 @@ from twin.arrivals.sizes import SizeFit
 
 _EARLY = 0.1  # of the window
 _FROM = 0.25  # of the bytes that one which outlasts the window sends in it: endings are counted from there on
+_LARGE_SAMPLES, _FEW_LARGE, _APART = 9, 20, 12.0
 _FEW_ENDINGS = 20  # fewer tell how often messages end to no better than a quarter
 
 
@@ -25,6 +26,17 @@ def early(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
     and their first packet need not be.
     """
     return np.asarray(arrivals.start_s <= max(_EARLY * duration_s, RUNNING_FROM_S))
+
+
+def cut(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
+    """Of which messages a window of ``duration_s`` may show a part only: those that ran before it, and those
+    whose last sample is nearer to its end than samples of large messages may be apart.
+    """
+    large = arrivals.n_samples >= _LARGE_SAMPLES
+    if np.count_nonzero(large) < _FEW_LARGE:
+        return arrivals.ran_before
+    apart_s = (arrivals.last_s - arrivals.start_s)[large] / arrivals.n_samples[large]
+    return arrivals.ran_before | (arrivals.last_s > duration_s - _APART * float(np.median(apart_s)))
 
 
 def bytes_per_ending(arrivals: FlowArrivals, duration_s: float) -> float:

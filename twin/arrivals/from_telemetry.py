@@ -98,7 +98,7 @@ def scenario_from_state(
         path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
         path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
         waits=None if in_order is None else in_order.waits.but_for(before).only(kept),
-        rest=before[kept] & (arrivals.start_s[kept] < begin_s),
+        rest=(arrivals.ran_before | (before & (arrivals.start_s < begin_s)))[kept],
     )
     return Scenario(
         name="telemetry window",

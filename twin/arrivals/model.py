@@ -29,7 +29,7 @@ from twin.arrivals.bursts import (
     numbered,
     usual_spacing,
 )
-from twin.arrivals.endings import bytes_per_ending, early, ends
+from twin.arrivals.endings import bytes_per_ending, cut, early, ends
 from twin.arrivals.from_telemetry import RUNNING_FROM_S
 from twin.arrivals.sizes import MANY_SAMPLES, SHARPEST, SizeFit, fit_sizes, one_size
 
@@ -37,6 +37,7 @@ MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for o
 _APART = 0.05  # of the time modelled: how far from the message that gives its time an unseen one may start
 _TOGETHER_S = 3e-6
 _MOST_COMPARED = 50_000
+_FEW_SMALL = 5  # messages of few samples: fewer do not tell that there are others, of which nobody saw any
 _GOLDEN = (5**0.5 - 1) / 2
 _LEAST_ROOM = 0.1
 _FIRST_BEND, _LAST_BEND = 4.0, 1e-3
@@ -134,37 +135,46 @@ def _modelled_apart(
     """The messages that are not in bursts of one size; arguments as of ``modelled``."""
     finite = np.isfinite(arrivals.wire_bytes)
     per_ending = bytes_per_ending(arrivals, until_s)
-    whole = ~finite & early(arrivals, until_s)
+    lasting = ~finite & early(arrivals, until_s)
     arrivals = replace(
-        arrivals, start_s=np.where(whole, np.minimum(arrivals.start_s, since_s), arrivals.start_s)
+        arrivals, start_s=np.where(lasting, np.minimum(arrivals.start_s, since_s), arrivals.start_s)
     )
-    if not finite.any() or spacing <= 2 * packet_bytes:
+    parts, few = cut(arrivals, until_s), arrivals.n_samples < MANY_SAMPLES
+    whole = finite & ~parts  # a part of a message tells no size
+    if not whole.any():
+        whole = finite
+    small_ones = np.count_nonzero(whole & few) >= _FEW_SMALL
+    if not small_ones:  # what seems to be one at the window's end has begun shortly before
+        begun = parts & few & ~arrivals.ran_before
+        arrivals = replace(arrivals, wire_bytes=np.where(begun, np.inf, arrivals.wire_bytes))
+    if not whole.any() or spacing <= 2 * packet_bytes:
         return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
     fit = fit_sizes(
-        arrivals.n_samples[finite],
+        arrivals.n_samples[whole],
         spacing,
         packet_bytes,
         shape.bend * spacing,
-        end_seen=arrivals.end_seen[finite],
+        end_seen=arrivals.end_seen[whole],
     )
-    window_bytes = float(arrivals.sent_bytes[finite].sum())
+    window_bytes = float(arrivals.sent_bytes[whole].sum())
     seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
     finite = np.isfinite(seen.wire_bytes)
     # In order of receivers, so that each gets an even part of every size.
     receiver = numbered(seen.dst_host)
     rows = np.argsort(receiver, kind="stable")
-    rows = rows[finite[rows]]
+    rows = rows[(finite & ~seen.ran_before)[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
     wire = np.where(finite, wire, ends(seen, fit, per_ending, until_s, rng))
     nic, first_s = first_samples(seen, nic_bytes_per_s)
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * RUNNING_FROM_S))
+    parts = cut(seen, until_s)
     for batch, began_s in batches(seen, first_s, seen.start_s <= RUNNING_FROM_S):
         begun = batch[~running[batch]]
         start[begun] = max(began_s, since_s + 2 * RUNNING_FROM_S)
         if alike(seen.n_samples[batch]):
-            ended = batch[finite[batch]]
+            ended = batch[(finite & ~parts)[batch]]
             wire[batch] = wire[ended if len(ended) else batch].mean()
     for batch in ended_together(seen, finite & (seen.start_s <= RUNNING_FROM_S)):
         if alike(seen.n_samples[batch]):
@@ -174,7 +184,8 @@ def _modelled_apart(
     templates = rows[~running[rows]]
     sampled = seen.n_samples[templates].astype(np.float64) * spacing
     most = min(MOST_UNSEEN, max(_MOST_UNSEEN_EACH * len(templates), _FEW_UNSEEN))
-    size, which = _unseen_sizes(fit, float(sampled.sum()) / window_bytes, most, rng)
+    share = float(sampled.sum()) / window_bytes if small_ones else 0.0
+    size, which = _unseen_sizes(fit, share, most, rng)
     likely, group = _likely(seen, templates, fit)
     weight = _room(receiver[templates], sampled, wire[templates], likely, group, fit)
     like = templates[_alike(likely, group, weight, which, rng)]
@@ -227,7 +238,7 @@ def one_size_bursts(
     ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full packet on the wire.
     """
     spacing = usual_spacing(arrivals)
-    rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes))
+    rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes) & ~arrivals.ran_before)
     if not len(rows) or spacing <= 2 * packet_bytes:
         return None
     rows = rows[arrivals.n_samples[rows] < MANY_SAMPLES][-_MOST_COMPARED:]
@@ -259,6 +270,7 @@ def _unseen(
         sent_bytes=size_bytes,
         n_samples=np.zeros(len(size_bytes), np.int64),
         end_seen=np.zeros(len(size_bytes), np.bool_),
+        ran_before=np.zeros(len(size_bytes), np.bool_),
     )
 
 
@@ -269,7 +281,7 @@ def usual_burstiness(
 
     Messages in bursts of one size apart: each of those bursts gets its own.
     """
-    few = np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES)
+    few = np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES) & ~arrivals.ran_before
     if bursts is not None:
         few &= ~bursts.member
     seen = arrivals.take(np.flatnonzero(few)[-_MOST_COMPARED:])

@@ -50,4 +50,5 @@ def arrivals(
         sent_bytes=np.where(np.isfinite(shown), shown, n * 64 * PACKET),
         n_samples=n.astype(np.int64),
         end_seen=np.zeros(len(n), np.bool_),
+        ran_before=start_s == 0.0,
     )

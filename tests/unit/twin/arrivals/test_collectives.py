@@ -53,6 +53,7 @@ def seen(
         sent_bytes=np.array(shown),
         n_samples=np.array(n),
         end_seen=np.zeros(len(rows), np.bool_),
+        ran_before=np.zeros(len(rows), np.bool_),
     )
 
 

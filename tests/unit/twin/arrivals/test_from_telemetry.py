@@ -108,6 +108,7 @@ def state(
             np.array([one.wire_bytes if one.sent_bytes is None else one.sent_bytes for one in ordered]),
             np.ones(len(ordered), np.int64),
             np.zeros(len(ordered), np.bool_),
+            np.zeros(len(ordered), np.bool_),
         ),
         bytes_by_class=dict.fromkeys(FlowClass, 0.0),
         flows_by_class=dict.fromkeys(FlowClass, 0),

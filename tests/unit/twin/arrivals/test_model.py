@@ -134,6 +134,7 @@ def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrival
         sent_bytes=np.array(sent),
         n_samples=np.array(n),
         end_seen=np.zeros(len(n), np.bool_),
+        ran_before=np.array(start) == 0.0,
     )
 
 
