@@ -205,7 +205,9 @@ def unread_keys(text: bytes, kind: RecordType[T]) -> tuple[str, ...]:
         path = f"{name}[]." if isinstance(value, list) else f"{name}." if name else ""
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict):
-                found |= dict.fromkeys(f"{path}{_shown_text(key)}" for key in one if key not in keys)
+                # Python's decoder lets through halves of surrogate pairs, which no answer could hold.
+                named = (key.encode("utf-8", "replace").decode() for key in one if key not in keys)
+                found |= dict.fromkeys(f"{path}{_shown_text(key)}" for key in named)
     return tuple(found)[:_MOST_UNREAD]
 
 

@@ -81,6 +81,11 @@ def test_a_first_report_that_does_not_parse_tells_no_keys() -> None:
     assert (decoded.unread, len(decoded.errors), len(decoded.batch)) == ((), 1, 1)
 
 
+def test_a_key_that_is_no_unicode_is_told_as_far_as_it_is() -> None:
+    decoded = decode(b'{"\\ud800x": 1}\n' + TEXT)
+    assert (decoded.unread, len(decoded.errors), len(decoded.batch)) == (("?x",), 1, 1)
+
+
 def test_columns_hold_what_was_sent_and_say_what_was_not() -> None:
     batch = decode(TEXT).batch
     assert batch.flow_keys[batch.flow[0]] == ("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)
