@@ -289,7 +289,7 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
     """Reads the declared format; raises ``TopologyError`` naming the wrong entry."""
     top = _mapping(document, where, tuple(_KEYS))
     hosts = tuple(
-        Host(str(_text(entry, "name", at)), _as_reported(_text(entry, "ip", at, optional=True)))
+        Host(str(_text(entry, "name", at)), _address(_text(entry, "ip", at, optional=True)))
         for at, entry in _entries(top, "hosts", where)
     )
     switches = tuple(str(_text(entry, "name", at)) for at, entry in _entries(top, "switches", where))
@@ -310,12 +310,16 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
     return Topology(hosts, switches, links)
 
 
-def _as_reported(address: str | None) -> str | None:
-    """An IPv6 address as decoders write it, of its many spellings; anything else as it is."""
+def _address(text: str | None) -> str | None:
+    return None if text is None else plain_address(text)
+
+
+def plain_address(text: str) -> str:
+    """An IPv6 address in one of its many spellings, that of binary reports; anything else as it is."""
     try:
-        return inet_ntop(AF_INET6, inet_pton(AF_INET6, address or ""))
+        return inet_ntop(AF_INET6, inet_pton(AF_INET6, text)) if ":" in text else text
     except (OSError, ValueError):
-        return address
+        return text
 
 
 def _mix(value: int, salt: int) -> int:

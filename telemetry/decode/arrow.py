@@ -40,6 +40,7 @@ from telemetry.report import (
     ReportProblem,
     joined,
 )
+from telemetry.topology import plain_address
 
 MOST_PROBLEMS = 20_000
 """Limit for one stream: a row takes a few bytes, the sentence about it a hundred."""
@@ -347,7 +348,7 @@ def _assembled(
 def _hosts(ends: Names, rows: NDArray[np.int64], hosts: dict[str, int]) -> NDArray[np.int32]:
     """The number in ``hosts`` of the address in each row; new ones are added."""
     texts, place = ends.distinct(rows)
-    numbers_of = [hosts.setdefault(text, len(hosts)) for text in texts if text is not None]
+    numbers_of = [hosts.setdefault(plain_address(text), len(hosts)) for text in texts if text is not None]
     return np.array(numbers_of, np.int32)[place]
 
 

@@ -35,7 +35,6 @@ from telemetry.report import (
     ReportBatch,
     ReportProblem,
 )
-from telemetry.state import FlowKey
 
 HEADER_BYTES = 42
 MOST_HOPS = 5
@@ -159,8 +158,8 @@ def _wrong(record: _Record, position: int, hops: int) -> ReportError | None:
 
 def _columns(records: Sequence[_Record], positions: Sequence[int]) -> ReportBatch:
     hops = HpccHops.read(_headers(records))
-    keys: dict[Flow, int] = {}
-    flow = np.array([keys.setdefault(record.flow, len(keys)) for record in records], np.int32)
+    flows: dict[Flow, int] = {}
+    flow = np.array([flows.setdefault(record.flow, len(flows)) for record in records], np.int32)
     multi = np.array([record.multi for record in records], np.int64)
     counts = np.diff(hops.offset)
     sites: dict[HopSite, int] = {}
@@ -184,7 +183,7 @@ def _columns(records: Sequence[_Record], positions: Sequence[int]) -> ReportBatc
         ingress_ns=no_time,
         egress_ns=no_time,
         marked=np.full(len(site), MARK_UNKNOWN, np.int8),
-        flow_keys=FlowKeys.of(FlowKey(key.src, key.dst, key.sport, key.dport, key.protocol) for key in keys),
+        flow_keys=FlowKeys.of(flow.key for flow in flows),
         sites=tuple(sites),
     )
 

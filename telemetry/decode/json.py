@@ -36,6 +36,7 @@ from telemetry.report import (
     joined,
 )
 from telemetry.state import FlowKey
+from telemetry.topology import plain_address
 
 MAX_HOPS = 64
 MOST_INT32, MOST_NS, MOST_QUEUE_BYTES = 2**31 - 1, 2**63 - 1, 2**53
@@ -99,6 +100,11 @@ class Flow(Struct, gc=False, frozen=True):
     dport: _L4Port
     protocol: Annotated[int, Meta(ge=0, le=255)]
 
+    @property
+    def key(self) -> FlowKey:
+        src, dst = plain_address(self.src), plain_address(self.dst)
+        return FlowKey(src, dst, self.sport, self.dport, self.protocol)
+
 
 class _Report(Struct, gc=False):
     ts_ns: Nanoseconds
@@ -152,8 +158,7 @@ def _flows(
             reasons[spelling] = (raw, error)
             number_of.append(-1)
             continue
-        key = FlowKey(flow.src, flow.dst, flow.sport, flow.dport, flow.protocol)
-        number_of.append(numbers.setdefault(key, len(numbers)))
+        number_of.append(numbers.setdefault(flow.key, len(numbers)))
     problems: list[ReportProblem] = []
     if reasons:
         for row, spelling in enumerate(spelled):

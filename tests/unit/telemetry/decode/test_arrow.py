@@ -110,6 +110,13 @@ def test_values_that_hops_do_not_have_may_be_no_columns_or_null_ones() -> None:
     assert decoded.batch.ingress_ns.tolist() == [MISSING_NS]
 
 
+def test_addresses_of_ipv6_are_as_in_binary_reports_however_spelt() -> None:
+    flows = [GOOD["flow"] | {"dst": dst} for dst in ("2001:DB8:0::1", "2001:0db8::1")]
+    batch = decode(stream(table([report(flow=flow) for flow in flows]))).batch
+    assert [key.dst for key in batch.flow_keys] == ["2001:db8::1"] * 2
+    assert batch.flow_keys.hosts == ("10.0.0.1", "2001:db8::1")
+
+
 def test_a_dictionary_may_repeat_itself_and_hold_null() -> None:
     src = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(["x", "x", None, "y"]))
     given = table([report()] * 4).drop_columns("src").append_column("src", src)

@@ -74,6 +74,11 @@ def test_every_shape_of_body(form: bytes, packed: bool) -> None:
     assert len(decode(gzip.compress(form) if packed else form).batch) == 2
 
 
+def test_addresses_of_ipv6_are_as_in_binary_reports_however_spelt() -> None:
+    (flow,) = decode(body(record(flow=FLOW._replace(src="2001:DB8:0::1")._asdict()))).batch.flow_keys
+    assert flow.src == "2001:db8::1"
+
+
 def test_units_are_as_large_as_the_fabric_says() -> None:
     header = hpcc_header(HOPS, multi=4).hex()
     assert decode(body(record(header=header, multi=4))).batch.queue_bytes.tolist() == [8_000.0, 0.0]

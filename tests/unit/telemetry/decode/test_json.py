@@ -86,6 +86,13 @@ def test_a_key_that_is_no_unicode_is_told_as_far_as_it_is() -> None:
     assert (decoded.unread, len(decoded.errors), len(decoded.batch)) == (("?x",), 1, 1)
 
 
+def test_addresses_of_ipv6_are_as_in_binary_reports_however_spelt() -> None:
+    ends = [("2001:DB8:0:0::1", "fe80::1%eth0"), ("2001:0db8::1", "fe80::1%eth0")]
+    flows = [GOOD["flow"] | {"src": src, "dst": dst} for src, dst in ends]
+    batch = decode(json.dumps([GOOD | {"flow": flow} for flow in flows]).encode()).batch
+    assert [(key.src, key.dst) for key in batch.flow_keys] == [("2001:db8::1", "fe80::1%eth0")]
+
+
 def test_columns_hold_what_was_sent_and_say_what_was_not() -> None:
     batch = decode(TEXT).batch
     assert batch.flow_keys[batch.flow[0]] == ("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)
