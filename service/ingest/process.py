@@ -9,7 +9,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from service.documents.telemetry import IngestDocument
-from service.domain import inventory_of, reporting_of
+from service.domain import inventory_of, load_topology, reporting_of
 from service.ingest.formats import ReportFormats
 from service.ingest.forwarder import Forwarder
 from service.ingest.intake import ByteBudget, Intake
@@ -52,6 +52,8 @@ class IngestProcess:
         self.intake = Intake(budget, max_body_bytes=server.max_body_bytes)
         reporting = reporting_of(settings, inventory_of(settings))
         binary = self._binary = BinaryReports(telemetry.int_, reporting, metrics=self.metrics.binary)
+        if telemetry.int_.merge_postcards_s is not None:
+            binary.declare(load_topology(settings.fabric.topology))
         self._postcards = PostcardFlusher(
             binary, self, every_s=telemetry.int_.merge_postcards_s, wall_ns=time.time_ns
         )

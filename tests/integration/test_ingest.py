@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -281,6 +282,19 @@ async def test_postcards_that_still_wait_at_the_end_are_passed_on() -> None:
         assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
     assert sum(map(len, service.taken)) == 1
     assert here.metric("ecntwin_ingest_reports_decoded_total") == 1
+
+
+def test_postcards_of_bridges_are_put_in_order_by_the_topology_of_the_settings(tmp_path: Path) -> None:
+    declared = tmp_path / "topology.json"
+    link = {"a": "7", "a_port": "2", "b": "8", "b_port": "1", "rate_gbps": 100, "delay_us": 1}
+    declared.write_text(
+        json.dumps({"hosts": [], "switches": [{"name": "7"}, {"name": "8"}], "links": [link]})
+    )
+    settings = manual(telemetry=POSTCARDS, fabric={"topology": str(declared)})
+    reports = IngestProcess(settings, SERVICE)._binary
+    reports.decode([datagram(1, node=8), datagram(1, node=7)], 0)
+    path = reports.flush()
+    assert [path.sites[site].switch for site in path.hop_site.tolist()] == ["7", "8"]
 
 
 def test_postcards_are_not_spread_over_processes_which_would_count_each_packet_once_a_process() -> None:

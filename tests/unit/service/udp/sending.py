@@ -27,9 +27,9 @@ def report(number: int) -> bytes:
     return report_v2(told, flags=2, inner=inner, inner_type=InnerType.IPV4)
 
 
-def datagram(number: int, *, reports: int = 1) -> bytes:
+def datagram(number: int, *, reports: int = 1, node: int = 7) -> bytes:
     """A datagram, the ``number``-th of its node."""
-    return datagram_v2(7, 0, number, [report(number)] * reports)
+    return datagram_v2(node, 0, number, [report(number)] * reports)
 
 
 class Decoding:
