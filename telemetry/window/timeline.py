@@ -9,7 +9,10 @@ leave it behind. So the end moves by the number of reports, not by the largest t
 - anything further away is rejected, but remembered as a rival timeline. When more reports support it than the
   newest periods of this one hold, not outvoted by later reports of this one, the window restarts there. They
   must also be as dense as those here, or go on for two windows beyond the end, or be more than all that are
-  here: one sender's body may hold tens of thousands, while the others' are still under way.
+  here: one sender's body may hold tens of thousands, while the others' are still under way;
+- what is older than the window is rejected, as it is late. Only in a timeline's first two windows it may be a
+  rival as well, where it goes on beside it and is more than all that are here: the one sender whose clock is
+  ahead may have been the first.
 
 The end depends only on which reports were seen, not on their order (after the first few dozen).
 """
@@ -43,13 +46,14 @@ class Verdict(IntEnum):
 @dataclass(slots=True)
 class _Rival:
     """Another timeline: the periods its reports span, and how many support it; its first period since it has
-    been seen, and its reports by period, of the newest.
+    been seen, the end here then, and its reports by period, of the newest.
     """
 
     low: int
     high: int
     votes: int
     since: int
+    beside: int
     counts: dict[int, int]
 
 
@@ -58,9 +62,11 @@ class Timeline:
 
     def __init__(self, settings: WindowSettings) -> None:
         self._settings = settings
+        self._late = _LATE_WINDOWS * settings.n_periods
         self._rival: _Rival | None = None
         self._counts: dict[int, int] = {}
         self._total = 0
+        self._first_end = 0
         self.end: int | None = None
         """The newest accepted period; None before the first report."""
 
@@ -86,6 +92,8 @@ class Timeline:
         low, high = min(self.oldest, ahead), ahead + self._settings.n_periods
         verdicts = self._verdicts(periods, low, high)
         far = verdicts == Verdict.FAR
+        if self.end - self._first_end < _GOES_ON_WINDOWS * self._settings.n_periods:
+            far |= verdicts == Verdict.TOO_OLD
         if not far.any():
             self._outvote(len(periods))
             return verdicts, False
@@ -102,12 +110,15 @@ class Timeline:
 
     def _outweighed_by(self, rival: _Rival) -> bool:
         """Whether the rival is more than some senders among all: where its fullest period has as many reports
-        as a usual one here, where it goes on, or where it outnumbers all reports here.
+        as a usual one here, where it goes on, or where it outnumbers all reports here; one of late reports
+        must do both of the latter.
         """
         here, counts = sum(self._counts.values()), rival.counts
         # A period's worth of reports may lie in two.
         fullest = max(count + counts.get(period + 1, 0) for period, count in counts.items())
         assert self.end is not None
+        if self.oldest - self._late <= rival.high < self.oldest:
+            return self.end - rival.beside >= self._settings.max_jump_periods and rival.votes > here
         goes_on = rival.since > self.end and (
             rival.high - rival.since >= _GOES_ON_WINDOWS * self._settings.n_periods
         )
@@ -128,8 +139,11 @@ class Timeline:
         unique, counts = np.unique(periods, return_counts=True)
         self._counts = self._merged(unique, counts)
         self._total += len(periods)
+        begins = self.end is None
         start = min(self._counts) if self.end is None or self._total < _SETTLED_REPORTS else self.end
         self.end = self._advanced(self._counts, start, self._total)
+        if begins:
+            self._first_end = self.end
         gone = [period for period in self._counts if period < self.oldest]
         for period in gone:
             del self._counts[period]
@@ -162,11 +176,11 @@ class Timeline:
     def _verdicts(self, periods: NDArray[np.int64], low: int, high: int) -> NDArray[np.int8]:
         verdicts = np.full(len(periods), Verdict.KEEP, np.int8)
         verdicts[periods < low] = Verdict.TOO_OLD
-        late = _LATE_WINDOWS * self._settings.n_periods
-        verdicts[(periods > high) | (periods < low - late)] = Verdict.FAR
+        verdicts[(periods > high) | (periods < low - self._late)] = Verdict.FAR
         return verdicts
 
     def _updated_rival(self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int) -> _Rival:
+        assert self.end is not None
         low, high, votes = self._biggest_cluster(unique, counts, first)
         inside = (unique >= low) & (unique <= high)
         here = dict(zip(unique[inside].tolist(), counts[inside].tolist(), strict=True))
@@ -175,12 +189,13 @@ class Timeline:
             for period, count in rival.counts.items():
                 here[period] = here.get(period, 0) + count
             low, high = min(low, rival.low), max(high, rival.high)
-            rival = _Rival(low, high, rival.votes + votes, min(low, rival.since), here)
-        elif rival is not None and self.end is not None and low > rival.high > self.end:
+            since = min(low, rival.since)
+            rival = _Rival(low, high, rival.votes + votes, since, rival.beside, here)
+        elif rival is not None and low > rival.high > self.end:
             # The same rival further on: with few reports a minute, its gaps may exceed a window.
-            rival = _Rival(low, high, rival.votes + votes, rival.since, here)
+            rival = _Rival(low, high, rival.votes + votes, rival.since, rival.beside, here)
         elif rival is None or votes > rival.votes:
-            rival = _Rival(low, high, votes, low, here)
+            rival = _Rival(low, high, votes, low, self.end, here)
         oldest = rival.high - reach + 1
         rival.counts = {period: count for period, count in rival.counts.items() if period >= oldest}
         self._rival = rival

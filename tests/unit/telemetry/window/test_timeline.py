@@ -36,6 +36,23 @@ def test_one_sender_of_ten_does_not_take_the_window_away_by_one_large_body(wrong
     assert timeline.end == NOW + 14
 
 
+@pytest.mark.parametrize("ahead", [11, 30, 100])
+def test_the_one_clock_that_is_ahead_gives_way_to_the_others_though_it_was_the_first(ahead: int) -> None:
+    timeline = Timeline(WindowSettings())
+    for second in range(NOW, NOW + 15):
+        for sender in range(10):
+            rejected(timeline, second + (0 if sender else ahead), 20_000)
+    assert timeline.end == NOW + 14
+
+
+def test_many_late_reports_at_once_do_not_take_the_window_back() -> None:
+    timeline = Timeline(WindowSettings())
+    rejected(timeline, NOW, 2_000)
+    for second in range(NOW - 60, NOW - 20):
+        rejected(timeline, second, 20_000)
+    assert timeline.end == NOW
+
+
 def test_a_step_of_all_clocks_is_followed_within_a_second() -> None:
     timeline = Timeline(WindowSettings())
     for second in range(NOW, NOW + 15):
