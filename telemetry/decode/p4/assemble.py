@@ -243,8 +243,9 @@ def _told_apart(
     for column in packet[:-1]:
         other[1:] |= np.diff(column[order]) != 0
     number = np.cumsum(other)
+    shift = number - np.maximum.accumulate(np.where(later, number, 0))
     ts_ns = received_ns.copy()
-    ts_ns[order] += number - np.maximum.accumulate(np.where(later, number, 0))
+    ts_ns[order] += np.minimum(shift, np.iinfo(np.int64).max - received_ns[order])
     return ts_ns
 
 

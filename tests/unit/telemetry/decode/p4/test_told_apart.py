@@ -87,3 +87,11 @@ def test_reports_of_dropped_packets_move_no_others() -> None:
     window = Window()
     assert held(window, [datagram(report())]) == 1
     assert held(window, [datagram(report(flags=8), report())]) == 0
+
+
+def test_no_time_is_later_than_the_last_there_is() -> None:
+    """A capture may have any."""
+    last_ns = np.iinfo(np.int64).max
+    payload = datagram(*[report()] * 3)
+    found = P4Decoder(Devices(default=UnitProfile())).decode([payload] * 2, np.array([last_ns - 1, last_ns]))
+    assert found.batch.ts_ns.tolist() == [last_ns - 1, last_ns, last_ns] + [last_ns] * 3
