@@ -56,7 +56,8 @@ class _Answer(msgspec.Struct):
 
 
 def held_bytes(batch: ReportBatch) -> int:
-    keys = len(batch.flow_keys) + len(batch.sites)
+    # A decoder of datagrams has one table of all sites, which its batches share.
+    keys = len(batch.flow_keys) + int(np.count_nonzero(np.bincount(batch.hop_site)))
     return _REPORT_BYTES * len(batch) + _HOP_BYTES * len(batch.hop_site) + _KEY_BYTES * keys
 
 

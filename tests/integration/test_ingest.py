@@ -21,6 +21,9 @@ from service.ingest.process import IngestProcess
 from settings.errors import SettingsError
 from settings.model import Settings
 from telemetry.decode.arrow import decode
+from telemetry.decode.p4.decoder import P4Decoder
+from telemetry.decode.p4.devices import Devices, UnitProfile
+from telemetry.report import ReportBatch
 from tests.counterparts.arrow_bodies import stream, table
 from tests.integration.service import PATIENCE_S, all_taken, manual, report, running, traffic
 from tests.unit.service.udp.sending import datagram, send
@@ -256,6 +259,19 @@ async def test_datagrams_wait_for_room_and_then_go_on() -> None:
 
 
 POSTCARDS = {"int": {"merge_postcards_s": 1, "default_units": {"occupancy": "bytes"}}}
+
+
+def test_a_batch_takes_the_room_of_the_sites_it_names_not_of_all_that_its_decoder_knows() -> None:
+    decoder = P4Decoder(Devices(default=UnitProfile()))
+
+    def batch(nodes: range) -> ReportBatch:
+        return decoder.decode([datagram(1, node=node) for node in nodes], 0).batch
+
+    few = forwarder.held_bytes(batch(range(1, 3)))
+    for _ in range(10):  # until the table is stable
+        batch(range(1, 1_001))
+    assert len(batch(range(1, 3)).sites) == 1_000
+    assert forwarder.held_bytes(batch(range(1, 3))) == few
 
 
 async def test_datagrams_that_wait_for_room_at_the_end_are_passed_on() -> None:
