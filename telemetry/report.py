@@ -219,7 +219,8 @@ def joined(batches: Sequence[ReportBatch]) -> ReportBatch:
         return batches[0]
     flow, flow_keys = _flows(batches)
     sites: dict[HopSite, int] = {}
-    site = np.concatenate([_numbers(batch.sites, sites)[batch.hop_site] for batch in batches])
+    of_sites = _numbers([batch.sites for batch in batches], sites)
+    site = np.concatenate([new[batch.hop_site] for new, batch in zip(of_sites, batches, strict=True)])
     hop_offset = offsets(np.concatenate([batch.hop_count for batch in batches]))
     columns = {
         name: np.concatenate([getattr(batch, name) for batch in batches])
@@ -250,16 +251,23 @@ def parted(batch: ReportBatch, hops: int = PART_HOPS) -> Iterator[ReportBatch]:
         )
 
 
-def _numbers(keys: Iterable[Key], known: dict[Key, int]) -> NDArray[np.int32]:
-    """The number of each key; new keys get the next ones."""
-    return np.array([known.setdefault(key, len(known)) for key in keys], np.int32)
+def _numbers(tables: Sequence[tuple[Key, ...]], known: dict[Key, int]) -> list[NDArray[np.int32]]:
+    """The number of each key of each table; new keys get the next ones.
+
+    A table that comes again is gone through once: a decoder of datagrams hands out the same with every batch.
+    """
+    found = {
+        place: np.array([known.setdefault(key, len(known)) for key in table], np.int32)
+        for place, table in {id(table): table for table in tables}.items()
+    }
+    return [found[id(table)] for table in tables]
 
 
 def _flows(batches: Sequence[ReportBatch]) -> tuple[NDArray[np.int32], FlowKeys]:
     """The flow of each report in one table of distinct flows, in order of appearance."""
     hosts: dict[str, int] = {}
     parts = [batch.flow_keys for batch in batches]
-    host = [_numbers(part.hosts, hosts) for part in parts]
+    host = _numbers([part.hosts for part in parts], hosts)
     every = FlowKeys(
         src=np.concatenate([new[part.src] for new, part in zip(host, parts, strict=True)]),
         dst=np.concatenate([new[part.dst] for new, part in zip(host, parts, strict=True)]),

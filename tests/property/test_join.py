@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.decode.json import decode
-from telemetry.report import joined, parted
+from telemetry.report import HopSite, ReportBatch, joined, parted
 
 HOST, SWITCHES = st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6)
 REPORTS = st.lists(st.tuples(HOST, HOST, SWITCHES), min_size=1, max_size=30)
@@ -40,3 +40,22 @@ def test_parts_joined_are_the_batch(given_: list[tuple[int, int, list[int]]], ho
     for column in fields(whole):
         if column.name not in ("flow", "flow_keys", "hop_site", "sites"):
             assert np.array_equal(getattr(again, column.name), getattr(whole, column.name)), column.name
+
+
+class Asked(HopSite):
+    """Counts how often its place is looked up."""
+
+    times = 0
+
+    def __hash__(self) -> int:
+        Asked.times += 1
+        return super().__hash__()
+
+
+def test_a_table_of_sites_that_all_parts_share_is_gone_through_once() -> None:
+    sites = tuple(Asked(f"s{number}", None, None, None) for number in range(100))
+    flow = {"src": "a", "dst": "b", "sport": 1, "dport": 2, "protocol": 17}
+    report = {"ts_ns": 1, "flow": flow, "packet_bytes": 1, "sampling_rate": 1, "hops": [{"switch": "s0"}]}
+    part: ReportBatch = replace(decode(json.dumps(report).encode()).batch, sites=sites)
+    assert len(joined([part] * 50).sites) == 100
+    assert Asked.times == 100
