@@ -135,7 +135,8 @@ class Window:
     def set_topology(self, topology: Topology | None) -> None:
         """Declares or withdraws the topology; stored reports stay if all would be accepted now, else none."""
         self._topology = topology
-        self._all_placed: tuple[HopSite, ...] = ()
+        self._checked: tuple[HopSite, ...] = ()
+        self._misplaced: dict[int, tuple[str, str]] = {}
         if topology is None or not self._store.rows:
             return
         self._sweep()
@@ -225,11 +226,10 @@ class Window:
         rows = np.arange(len(batch))
         if self._topology is None or len(batch) == 0:
             return rows
-        if batch.sites is self._all_placed:
-            return rows
-        wrong = misplaced(batch.sites, self._topology)
+        if batch.sites is not self._checked:
+            self._checked, self._misplaced = batch.sites, misplaced(batch.sites, self._topology)
+        wrong = self._misplaced
         if not wrong:
-            self._all_placed = batch.sites
             return rows
         is_wrong = np.zeros(len(batch.sites), np.bool_)
         is_wrong[list(wrong)] = True

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
+from telemetry.window import window as window_module
 from telemetry.window.samples import Samples, SampleStore
-from telemetry.window.tables import KnownPaths
+from telemetry.window.tables import KnownPaths, misplaced
 from telemetry.window.window import Window, WindowCounters
 
 START_NS = 1_767_225_600_000_000_000
@@ -269,6 +271,21 @@ def test_hops_outside_the_declared_topology_are_refused(
     assert f"hops[0]: received {said}" in result.errors[0].detail
     assert window.counters.unknown_sites == 1
     assert window.state().n_reports == 2
+
+
+def test_a_table_of_sites_that_batches_share_is_checked_once_also_where_some_are_wrong(
+    report: Make, batch: Batch, two_hosts: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = Mock(wraps=misplaced)
+    monkeypatch.setattr(window_module, "misplaced", checked)
+    window = Window(topology=two_hosts)
+    both = batch([report(), report(START_NS + 1, hop={"switch": "tor9"})])
+    for row in (1, 0, 1):
+        assert window.add(both.take(np.array([row]))).rejected == row
+    assert checked.call_count == 1
+    links = tuple(replace(one, b="tor9") for one in two_hosts.links)
+    window.set_topology(replace(two_hosts, switches=("tor9",), links=links))
+    assert window.add(both.take(np.array([0]))).rejected == 1
 
 
 def test_a_hop_that_does_not_say_where_it_is_fits_any_topology(
