@@ -83,6 +83,13 @@ class FlowKeys(Sequence[FlowKey]):
         columns = (self.src, self.dst, self.sport, self.dport, self.protocol)
         return FlowKeys(self.hosts, *(column[rows] for column in columns))
 
+    def compact(self) -> FlowKeys:
+        """The same keys without unused hosts."""
+        used, ends = np.unique(np.concatenate([self.src, self.dst]), return_inverse=True)
+        hosts = tuple([self.hosts[number] for number in used.tolist()])
+        src, dst = ends.astype(np.int32).reshape(2, len(self))
+        return FlowKeys(hosts, src, dst, self.sport, self.dport, self.protocol)
+
     def fingerprints(self, host: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The fingerprint of each key, given those of ``hosts``."""
         ports = (self.sport.astype(np.uint64) << _SPORT) | (self.dport.astype(np.uint64) << _DPORT)

@@ -315,7 +315,10 @@ class Names:
             keys.append(self._flow_keys(version, [word[first] for word in words]))
             begin += len(first)
         flow = np.concatenate(found or [np.empty(0, np.int64)])
-        return flow.astype(np.int32), keys[0] if len(keys) == 1 else _joined([FlowKeys.of(()), *keys])
+        if len(keys) == 1:
+            return flow.astype(np.int32), keys[0]
+        # A new table of hosts, for which nobody can have cached anything: it has only those needed.
+        return flow.astype(np.int32), _joined([FlowKeys.of(()), *(some.compact() for some in keys)])
 
     def _flow_keys(self, version: int, words: Sequence[NDArray[np.uint64]]) -> FlowKeys:
         *pair, tail = words

@@ -146,7 +146,7 @@ class Paths:
             ingress_ns=column("ingress_ns"),
             egress_ns=column("egress_ns"),
             marked=column("marked"),
-            flow_keys=_compact(flow_keys.take(flows)),
+            flow_keys=flow_keys.take(flows).compact(),
             sites=tuple([sites[number] for number in places.tolist()]),
         )
 
@@ -278,19 +278,6 @@ def _hops_to_go(cards: NDArray[np.void], packet: NDArray[np.int64], places: Site
         onward[walking] = onward[onward[walking]]
     capped: NDArray[np.int64] = np.minimum(to_go, MOST_HOPS)  # a loop would exceed it
     return capped
-
-
-def _compact(keys: FlowKeys) -> FlowKeys:
-    """The same keys without unused hosts."""
-    used, ends = np.unique(np.concatenate([keys.src, keys.dst]), return_inverse=True)
-    return FlowKeys(
-        tuple([keys.hosts[number] for number in used.tolist()]),
-        ends[: len(keys)].astype(np.int32),
-        ends[len(keys) :].astype(np.int32),
-        keys.sport,
-        keys.dport,
-        keys.protocol,
-    )
 
 
 @dataclass(frozen=True, slots=True)

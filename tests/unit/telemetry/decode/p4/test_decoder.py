@@ -663,6 +663,19 @@ def test_what_the_names_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
         assert all(len(hosts) < 12 for hosts in remembered._hosts.values())
 
 
+def test_reports_of_both_ip_versions_name_only_their_own_hosts() -> None:
+    """Names of all that is remembered would be new ones each time, and nobody could cache what they give."""
+    remembered = names.Names(Devices())
+    rows = np.arange(100, dtype=np.uint64)
+    for _ in range(10):
+        remembered.flows([FlowColumns(4, (rows, rows))])
+        remembered.flows([FlowColumns(6, (rows,) * 5)])
+    one = rows[7:8]
+    flow, keys = remembered.flows([FlowColumns(6, (one,) * 5), FlowColumns(4, (one, one))])
+    assert [keys[number].dst for number in flow.tolist()] == ["::7:0:0:0:7", "0.0.0.7"]
+    assert sorted(keys.hosts) == ["0.0.0.0", "0.0.0.7", "::7:0:0:0:7"]
+
+
 def test_names_are_the_same_object_while_none_is_new() -> None:
     decoder = P4Decoder(BYTES)
     payloads = [PAYLOADS["A"], PAYLOADS["G"]]
