@@ -20,6 +20,7 @@ GONE = np.iinfo(np.int32).min
 _FIRST_SIZE = 1024
 _EMPTY = np.uint64(0)
 _GROWTH, _LARGE = 4, 1 << 20  # below that many slots memory is cheaper than rehashing
+_TABLES = 8  # some forty batches of datagrams come a second, and other bodies in between
 _STEP_SHIFT, _ONE = np.uint64(32), np.uint64(1)
 _OWN = np.uint64(secrets.randbits(64))  # decides where things lie, never what is found
 
@@ -123,6 +124,26 @@ def _step(stored: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class LastAnswers(Generic[Key, Answer]):
+    """The answers on the last few tables, by their identity.
+
+    A decoder of datagrams hands out the same table of names with every batch, and other senders' batches come
+    in between.
+    """
+
+    def __init__(self, answer: Callable[[tuple[Key, ...]], Answer]) -> None:
+        self._answer = answer
+        self._held: dict[int, tuple[tuple[Key, ...], Answer]] = {}  # the last one asked for at the end
+
+    def on(self, table: tuple[Key, ...]) -> Answer:
+        held = self._held.pop(id(table), None) or (table, self._answer(table))
+        self._held[id(table)] = held
+        if len(self._held) > _TABLES:
+            del self._held[next(iter(self._held))]
+        return held[1]
 
 
 class KeyTable(Generic[Key]):
@@ -133,8 +154,7 @@ class KeyTable(Generic[Key]):
         self._number: dict[Key, int] = {}
         self._fingerprints = GrowingArray(np.uint64)
         self.keys: list[Key] = []
-        self._last_keys: tuple[Key, ...] = ()
-        self._last_fingerprints: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._last = LastAnswers(self._fingerprints_on)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -157,18 +177,15 @@ class KeyTable(Generic[Key]):
         return number
 
     def fingerprints(self, keys: tuple[Key, ...]) -> NDArray[np.uint64]:
-        """The fingerprint of each key, without numbering new ones.
+        """The fingerprint of each key, without numbering new ones."""
+        return self._last.on(keys)
 
-        The last answer is cached: a decoder hands out the same tuple of names with every batch.
-        """
-        if keys is self._last_keys:
-            return self._last_fingerprints
+    def _fingerprints_on(self, keys: tuple[Key, ...]) -> NDArray[np.uint64]:
         number = self.find(keys)
         new = number == ABSENT
         found = np.empty(len(keys), np.uint64)
         found[~new] = self._fingerprints.values[number[~new]]
         found[new] = self._fingerprints_of(compress(keys, new.tolist()))
-        self._last_keys, self._last_fingerprints = keys, found
         return found
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -19,7 +19,7 @@ from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.settings import NS_PER_HOUR, NS_PER_S, WindowSettings
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import Topology
-from telemetry.window.hash_table import ABSENT, GONE
+from telemetry.window.hash_table import ABSENT, GONE, LastAnswers
 from telemetry.window.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
 from telemetry.window.tables import KnownFlows, KnownPaths, misplaced, path_fingerprints
 from telemetry.window.timeline import Timeline, Verdict
@@ -135,8 +135,9 @@ class Window:
     def set_topology(self, topology: Topology | None) -> None:
         """Declares or withdraws the topology; stored reports stay if all would be accepted now, else none."""
         self._topology = topology
-        self._checked: tuple[HopSite, ...] = ()
-        self._misplaced: dict[int, tuple[str, str]] = {}
+        self._misplaced: LastAnswers[HopSite, dict[int, tuple[str, str]]] = LastAnswers(
+            lambda sites: {} if topology is None else misplaced(sites, topology)
+        )
         if topology is None or not self._store.rows:
             return
         self._sweep()
@@ -226,9 +227,7 @@ class Window:
         rows = np.arange(len(batch))
         if self._topology is None or len(batch) == 0:
             return rows
-        if batch.sites is not self._checked:
-            self._checked, self._misplaced = batch.sites, misplaced(batch.sites, self._topology)
-        wrong = self._misplaced
+        wrong = self._misplaced.on(batch.sites)
         if not wrong:
             return rows
         is_wrong = np.zeros(len(batch.sites), np.bool_)

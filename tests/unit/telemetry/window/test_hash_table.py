@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from telemetry.window import hash_table
-from telemetry.window.hash_table import ABSENT, FingerprintTable, _step
+from telemetry.window.hash_table import ABSENT, FingerprintTable, KeyTable, _step
 
 FINGERPRINTS = st.lists(st.integers(0, 2**64 - 1), max_size=3000, unique=True)
 
@@ -79,3 +79,18 @@ def test_zero_is_a_fingerprint_too() -> None:
     assert not seen.contains(zero)[0]
     seen.add(zero)
     assert seen.contains(zero)[0]
+
+
+def test_keys_that_come_again_among_others_have_their_fingerprints_made_once() -> None:
+    asked: list[str] = []
+
+    def fingerprint(key: str) -> int:
+        asked.append(key)
+        return len(key)
+
+    table, shared = KeyTable(fingerprint), ("a", "bb", "ccc")
+    for number in range(50):
+        assert table.fingerprints(shared).tolist() == [1, 2, 3]
+        assert table.fingerprints((str(number),)).tolist() == [len(str(number))]
+    assert (asked.count("a"), len(asked)) == (1, 3 + 50)
+    assert len(table._last._held) < 10
