@@ -44,10 +44,20 @@ class DrainRate:
 
 
 class ByteBudget:
-    """Holds at most ``limit_bytes``, or one larger item alone. ``clock_s`` is monotonic seconds."""
+    """Holds at most ``limit_bytes``, or one larger item alone. ``clock_s`` is monotonic seconds; ``remedy``
+    is what to do where it is full for long.
+    """
 
-    def __init__(self, limit_bytes: int, *, metrics: IngestMetrics, clock_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        limit_bytes: int,
+        *,
+        metrics: IngestMetrics,
+        clock_s: Callable[[], float],
+        remedy: str = "run ecntwin ingest beside the service",
+    ) -> None:
         self._limit_bytes = limit_bytes
+        self._remedy = remedy
         self._metrics = metrics
         self._clock_s = clock_s
         self._drain = DrainRate()
@@ -85,7 +95,7 @@ class ByteBudget:
             "request body",
             f"{size} bytes while {self.held_bytes} are waiting",
             f"at most {self._limit_bytes} bytes wait (server.max_pending_bytes)",
-            f"send it again in {wait_s} s; if this persists, run ecntwin ingest beside the service",
+            f"send it again in {wait_s} s; if this persists, {self._remedy}",
             retry_after_s=wait_s,
         )
 

@@ -48,7 +48,12 @@ class IngestProcess:
                 "receive postcards in one process",
             )
         self.metrics = ForwardMetrics(registry or CollectorRegistry(), version=ecntwin_version())
-        budget = ByteBudget(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
+        budget = ByteBudget(
+            server.max_pending_bytes,
+            metrics=self.metrics.ingest,
+            clock_s=time.monotonic,
+            remedy="see at /readyz here why the service takes none, or run another ecntwin ingest",
+        )
         self.intake = Intake(budget, max_body_bytes=server.max_body_bytes)
         reporting = reporting_of(settings, inventory_of(settings))
         binary = self._binary = BinaryReports(telemetry.int_, reporting, metrics=self.metrics.binary)

@@ -219,9 +219,11 @@ async def test_memory_is_bounded_while_the_service_is_away() -> None:
     service = Answering()
     settings = manual(server={"max_pending_bytes": 30_000})
     async with taking(httpx.MockTransport(service), settings=settings) as here:
-        statuses = [(await here.post(traffic(30, first=30 * number))).status_code for number in range(12)]
+        answers = [await here.post(traffic(30, first=30 * number)) for number in range(12)]
+        statuses = [answer.status_code for answer in answers]
         assert statuses[0] == 202
         assert statuses[-1] == 429
+        assert "see at /readyz here why the service takes none" in answers[-1].json()["remedy"]
         taken = statuses.count(202)
         assert here.metric("ecntwin_ingest_pending_bytes") <= 30_000
         service.go.set()
