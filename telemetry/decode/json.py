@@ -132,9 +132,12 @@ def decode(
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     batches: list[ReportBatch] = []
+    named = 0
 
     def take(reports: list[_Report], positions: list[int]) -> list[ReportProblem]:
-        batch, problems = _columns(reports, positions)
+        nonlocal named
+        batch, problems = _columns(reports, positions, named)
+        named += len(problems)
         batches.append(batch)
         return problems
 
@@ -143,9 +146,11 @@ def decode(
 
 
 def _flows(
-    reports: Sequence[_Report], positions: Sequence[int]
+    reports: Sequence[_Report], positions: Sequence[int], named: int
 ) -> tuple[list[int], tuple[FlowKey, ...], list[ReportProblem]]:
-    """Flow number of each report (-1: invalid), the distinct flows, and the problems."""
+    """Flow number of each report (-1: invalid), the distinct flows, and the problems; ``named`` were before
+    these.
+    """
     spellings: dict[bytes, int] = {}
     spelled = [spellings.setdefault(bytes(report.flow), len(spellings)) for report in reports]
     numbers: dict[FlowKey, int] = {}
@@ -166,7 +171,7 @@ def _flows(
                 position = positions[row]
                 raw, reason = reasons[spelling]
                 at = f"report {position} flow"
-                if len(problems) >= MOST_EXPLAINED:
+                if named + len(problems) >= MOST_EXPLAINED:
                     problems.append(ReportProblem(position, not_explained(at)))
                     continue
                 if isinstance(reason, msgspec.ValidationError):
@@ -177,8 +182,10 @@ def _flows(
     return [number_of[spelling] for spelling in spelled], tuple(numbers), problems
 
 
-def _columns(reports: list[_Report], positions: list[int]) -> tuple[ReportBatch, list[ReportProblem]]:
-    flow, flow_keys, problems = _flows(reports, positions)
+def _columns(
+    reports: list[_Report], positions: list[int], named: int
+) -> tuple[ReportBatch, list[ReportProblem]]:
+    flow, flow_keys, problems = _flows(reports, positions, named)
     if problems:
         sound = [row for row, number in enumerate(flow) if number >= 0]
         positions = [positions[row] for row in sound]

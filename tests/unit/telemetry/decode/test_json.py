@@ -341,6 +341,14 @@ def test_faults_do_not_end_a_body_of_reports() -> None:
     assert "only the first 1000 are explained" in found.errors[-1].detail
 
 
+def test_wrong_flows_are_explained_as_often_in_all_parts_of_a_body_as_other_faults() -> None:
+    wrong = TEXT.replace(b'"dport": 4791', b'"dport": 70000')
+    body = b"\n".join([wrong] * (2 * records.AT_ONCE_BYTES // len(wrong)))
+    details = [error.detail for error in decode(body).errors]
+    assert sum("dport is a whole number" in detail for detail in details) == records.MOST_EXPLAINED
+    assert "only the first 1000 are explained" in details[-1]
+
+
 @pytest.mark.parametrize("first", [b"[]", b"[1]", b"[", b'["', b"[{}]", b"[[[", b"]", b"[}", b"[1, 2"])
 @pytest.mark.parametrize("times", [1, 20_000])
 def test_a_first_line_that_begins_with_a_bracket_costs_itself_alone(first: bytes, times: int) -> None:
