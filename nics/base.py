@@ -165,9 +165,10 @@ class NicAdapter(Protocol):
     def rollback(self, change: StagedChange) -> None:
         """Restores each NIC to what it ran before the change, and reads that back.
 
-        Does nothing where that runs already. Raises ``ConcurrentEditError``, and sets nothing, where somebody
-        else has set these parameters since, ``BusyError`` where somebody is setting them, and
-        ``ReadBackError`` where the old values do not take.
+        Passes over a NIC that the host no longer has; does nothing where the old values run already. Raises
+        ``ConcurrentEditError``, and sets nothing, where somebody else has set these parameters since,
+        ``BusyError`` where somebody is setting them, ``ReadBackError`` where the old values do not take, and
+        ``GoneError`` where no NIC is left.
         """
 
     def close(self) -> None:

@@ -53,7 +53,8 @@ main() {
 main "$@"
 """
 
-# What cat complains of would come in the middle of an answer: both come over one channel.
+# What cat complains of would come in the middle of an answer: both come over one channel. An undo (each)
+# passes over a NIC that is gone, whose folder of files went with it.
 SET = r"""
 main() {
     export LC_ALL=C
@@ -61,14 +62,20 @@ main() {
     cd "$1/class/net" 2>/dev/null && exec 9<. || { echo "missing $1/class/net"; return 0; }
     command -v flock >/dev/null || { echo "missing flock"; return 0; }
     flock -w 1 9 || { echo "busy"; return 0; }
+    gone() { [ "$1" = each ] && [ ! -d "${2%/*}" ]; }
+    found=
     while read -r file was wanted; do
+        gone "$2" "$file" && continue
+        found=yes
         now=$(cat "$file" 2>/dev/null) || { echo "missing $file"; return 0; }
         [ "$now" = "$was" ] || [ "$now" = "$wanted" ] || { echo "foreign $file $now"; return 0; }
     done <<END
 $table
 END
+    [ -n "$found" ] || { echo "gone"; return 0; }
     failed=
     while read -r file was wanted; do
+        gone "$2" "$file" && continue
         [ "$(cat "$file" 2>/dev/null)" = "$wanted" ] && continue
         { echo "$wanted" >"$file"; } 2>/dev/null
         now=$(cat "$file" 2>/dev/null)
@@ -107,7 +114,8 @@ class FileChange:
 
 
 def set_script(changes: Iterable[FileChange]) -> str:
-    """Sets each file from ``was`` to ``wanted``, the whole under a lock.
+    """Sets each file from ``was`` to ``wanted``, the whole under a lock. Its second argument is ``whole``, or
+    for an undo ``each``.
 
     Raises ``ValueError`` for a path that a shell would read as something else.
     """

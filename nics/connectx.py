@@ -17,7 +17,14 @@ from nics.base import NicReading, NicValues, Reading, StagedChange, understood, 
 from nics.commands import COUNTERS, FileChange, FoundNic, numbers, set_script
 from nics.files import FilesAdapter
 from nics.parameters import PARAMETERS, Values, check_values, too_old
-from switches.errors import BusyError, CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
+from switches.errors import (
+    BusyError,
+    CapabilityError,
+    ConcurrentEditError,
+    GoneError,
+    InventoryError,
+    ReadBackError,
+)
 
 DRIVER = "mlx5_core"
 
@@ -142,6 +149,10 @@ class ConnectXAdapter(FilesAdapter):
                 rule = "one change of a host's NICs is made at a time"
                 received = "another change under way"
                 raise BusyError(self._host.where, received, rule, "let it end, and try again")
+            if kind == "gone":
+                rule = "an undo finds at least one of the NICs that were set"
+                remedy = "check the host, its NICs and their driver; the undo is tried again"
+                raise GoneError(self._host.where, "none of them", rule, remedy)
             if kind == "foreign":
                 path, _, value = rest.partition(" ")
                 rule = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ from nics.parameters import Values
 from switches.errors import (
     CapabilityError,
     ConcurrentEditError,
+    GoneError,
     InventoryError,
     ReadBackError,
     UnreachableError,
@@ -255,6 +257,47 @@ def test_what_could_not_be_undone_is_named(rig: Rig, sshd: Sshd) -> None:
         path.chmod(0o644)
     adapter.rollback(change)
     assert all_values(rig) == before
+
+
+@pytest.mark.parametrize("debugfs", [False, True])
+def test_an_undo_passes_over_a_nic_that_is_gone(rig: Rig, sshd: Sshd, debugfs: bool) -> None:
+    rig.sysfs.add("ens3", debugfs=debugfs)
+    sshd.give_to_account(rig.sysfs.folder)
+    before = all_values(rig)
+    adapter = rig.adapter()
+    change = adapter.stage(WANTED, "c")
+    adapter.apply(change)
+    pci = rig.sysfs.folder / "kernel" / "debug" / "mlx5" / "0000:3d:00.0"
+    shutil.rmtree(pci if debugfs else rig.sysfs.folder / "class" / "net" / "ens3" / "ecn")
+    for _ in range(2):
+        adapter.rollback(again(change))
+        assert all_values(rig) == before
+
+
+def test_an_undo_is_tried_again_while_all_of_its_nics_are_gone(rig: Rig) -> None:
+    """Their driver may be loaded anew."""
+    before = all_values(rig)
+    adapter = rig.adapter()
+    change = adapter.stage(WANTED, "c")
+    adapter.apply(change)
+    shown = [rig.sysfs.folder / "class" / "net" / nic / "ecn" for nic in ("ens1", "ens2")]
+    for path in shown:
+        path.rename(path.with_name("away"))
+    with pytest.raises(GoneError, match="received none of them"):
+        adapter.rollback(change)
+    for path in shown:
+        path.with_name("away").rename(path)
+    adapter.rollback(change)
+    assert all_values(rig) == before
+
+
+def test_a_nic_that_is_gone_fails_a_change(rig: Rig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(WANTED, "c")
+    shutil.rmtree(rig.sysfs.folder / "class" / "net" / "ens2" / "ecn")
+    with pytest.raises(CapabilityError, match=r"no ens2/ecn/roce_rp/rpg_ai_rate"):
+        adapter.apply(change)
+    assert rig.sysfs.value("ens1", "rpg_ai_rate") == 5
 
 
 def test_a_file_that_went_away_since_it_was_staged(rig: Rig) -> None:
