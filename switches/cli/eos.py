@@ -107,11 +107,7 @@ class EapiSession:
         return unreadable(self._device.where, said, "eAPI answers with the output of each command")
 
 
-_SHOWN = (
-    "show running-config section qos profile",
-    "show running-config section service-profile",
-    "show running-config section tx-queue",
-)
+_SHOWN = ("show running-config section qos profile", "show running-config section interface")
 _UNIT = r"(segments|bytes|kbytes|mbytes|milliseconds)"
 _BARE = re.compile(r"(?:uc-|mc-)?tx-queue \d+")  # the section of a queue, of which nothing is set
 _GRAMMAR = Grammar(

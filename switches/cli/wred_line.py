@@ -249,6 +249,8 @@ class WredLineAdapter(DeviceAdapter):
 
     def _attached(self, change: StagedChange, found: Found) -> Reading:
         """What runs, or will: a port between its old policy and the new one runs what it did before."""
+        if not found.policies.detached:
+            return self._now(found)
         bound = recorded(change, _Record, self._device.where).bound
         before = {(one.port, one.queue): one for one in change.before}
         return self._reading(

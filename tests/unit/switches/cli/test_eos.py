@@ -112,8 +112,7 @@ def test_a_request_is_eapis_json_rpc_with_basic_authentication(switch: EosSwitch
             "cmds": [
                 "enable",
                 "show running-config section qos profile",
-                "show running-config section service-profile",
-                "show running-config section tx-queue",
+                "show running-config section interface",
             ],
             "format": "text",
         },
@@ -323,6 +322,21 @@ def test_an_undo_of_lines_on_interfaces_that_are_gone_is_tried_again(
     switch.running[own] = card
     here.rollback(change)
     assert switch.running[own] == {"uc-tx-queue 3": {line_of(OTHER): {}}}
+
+
+def test_an_undo_leaves_an_interface_whose_line_somebody_has_removed(
+    switch: EosSwitch, adapter: Switches
+) -> None:
+    own = "interface Ethernet3/1"
+    switch.running[own] = {"uc-tx-queue 3": {line_of(OTHER): {}}}
+    here = adapter(ports=("Ethernet3/1",))
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    here.confirm(change)
+    switch.running[own] = {}
+    with pytest.raises(ConcurrentEditError, match="leaves what others have set"):
+        here.rollback(change)
+    assert switch.running[own] == {}
 
 
 def test_a_change_that_did_not_take_is_committed_anew(switch: EosSwitch, adapter: Switches) -> None:

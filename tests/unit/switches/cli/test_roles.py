@@ -10,7 +10,7 @@ import pytest
 from switches.cli.eos import EosAdapter
 from switches.cli.nxos import NxosAdapter
 from switches.device import Secret
-from switches.errors import CapabilityError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
 from tests.counterparts.switches.eos_switch import EosSwitch
 from tests.counterparts.switches.eos_switch import line_of as eos_line
 from tests.counterparts.switches.nxos_switch import BINDING, POLICY, NxosSwitch, line_of
@@ -270,6 +270,19 @@ def test_a_copy_that_others_have_given_to_their_port_runs_the_old_watermark_agai
         assert own in switch.running["interface Ethernet1/9"]
     assert eos.line(3, eos.effective("Ethernet1/9")) == eos_line(FIRST)
     assert nxos.line(3, nxos.effective("Ethernet1/9")) == line_of(FIRST)
+
+
+def test_on_eos_ports_whose_profile_somebody_has_taken_off_are_left(
+    eos: EosSwitch, arista: Adapters[EosAdapter]
+) -> None:
+    adapter = arista(role=HOST, ports=("Ethernet1/1",))
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    eos.running["interface Ethernet1/1"] = {}
+    with pytest.raises(ConcurrentEditError):
+        adapter.rollback(change)
+    assert eos.running["interface Ethernet1/1"] == {}
 
 
 def test_on_nxos_a_port_that_is_refused_because_it_is_gone_comes_last(
