@@ -51,6 +51,12 @@ class NxapiSession:
         found = self.show("show checkpoint summary")
         return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", found) is not None
 
+    def has_interface(self, name: str) -> bool:
+        try:
+            return f"interface {name}" in sections(self.show(f"show running-config interface {name}"))
+        except RefusedError:
+            return False
+
     def close(self) -> None:
         self._http.close()
 
@@ -189,6 +195,15 @@ class NxosAdapter(WredLineAdapter):
                 rule = "a port of a role is an interface, such as Ethernet1/1 or port-channel7"
                 raise CapabilityError(self._device.where, repr(port), rule, "name it so in the topology")
         return super()._found()
+
+    def _is_there(self, port: str, named: str | None, policies: Policies) -> bool:
+        """One that names no policy may be one of ours, whose policy is taken off on the way to another; but
+        not in an answer without any.
+        """
+        if not policies.named:
+            return False
+        # One that is gone the switch may refuse, where it would be given its old policy.
+        return named is None or self._session.has_interface(port)
 
     def _configured(self) -> tuple[Section, Policies]:
         running = sections(self._session.show("show running-config ipqos"))

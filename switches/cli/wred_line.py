@@ -164,7 +164,11 @@ class WredLineAdapter(DeviceAdapter):
         record = recorded(change, _Record, self._device.where)
         running, policies = self._configured()
         if record.bound:
-            ports = [port for port in record.bound if _is_there(port, running, policies)]
+            ports = [
+                port
+                for port, named in record.bound.items()
+                if f"interface {port}" in running or self._is_there(port, named, policies)
+            ]
             queues = sorted({line.queue for line in record.lines})
             return Found(self._by_port(running, policies, ports, queues), policies)
         return Found(
@@ -175,6 +179,10 @@ class WredLineAdapter(DeviceAdapter):
             ],
             policies,
         )
+
+    def _is_there(self, port: str, named: str | None, policies: Policies) -> bool:
+        """Whether a port of a role is on the switch without a section; it ``named`` that policy itself."""
+        return False
 
     @abstractmethod
     def _make(self, change: StagedChange, found: Found) -> None:
@@ -352,12 +360,7 @@ class WredLineAdapter(DeviceAdapter):
             # Of those that are there; one with its lines on the interface was bound to nothing by the change.
             ports = {was.place for was in record.lines if was.path[0].startswith(policies.heading)}
             ports &= {one.place for one in found.spots}
-            # Last those without a policy: of a port that is gone the switch may refuse it, and what follows.
-            bound = {
-                port: record.bound[port]
-                for port in sorted(record.bound, key=lambda port: port not in policies.bound)
-                if port in ports
-            }
+            bound = {port: policy for port, policy in record.bound.items() if port in ports}
             for was in record.lines:
                 spot = now.get((was.place, was.queue))
                 if spot is None or was.line == spot.line:
@@ -378,10 +381,3 @@ def _lines_at(running: Section, path: Iterable[str]) -> Section:
     for line in path:
         running = running.get(line, {})
     return running
-
-
-def _is_there(port: str, running: Section, policies: Policies) -> bool:
-    """Whether a port of a role is on the switch. Where its policy is taken off on the way to another, a port
-    that names none may be one of ours; not in an answer without any policy.
-    """
-    return f"interface {port}" in running or (policies.detached and bool(policies.named))

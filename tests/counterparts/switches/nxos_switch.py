@@ -61,6 +61,7 @@ class NxosSwitch(HttpSwitch):
         self.ignoring = False
         self.halving = False
         self.refuses: str | None = None  # commands that start so
+        self.gone: set[str] = set()  # interfaces, as with their line card
         self.asked.clear()
         self.unexpected.clear()
 
@@ -118,6 +119,10 @@ class NxosSwitch(HttpSwitch):
         match command.split():
             case ["show", "running-config", "ipqos"]:
                 return _HEAD + _text(self.running)
+            case ["show", "running-config", "interface", name]:
+                if name in self.gone:
+                    raise ValueError("Invalid interface")
+                return f"{_HEAD}\ninterface {name}\n  mtu 9216\n"
             case ["show", "checkpoint", "summary"]:
                 return "User Checkpoint Summary\n" + "".join(
                     f"{number}) {name}:\nCreated by ecntwin\nSize is 15,345 bytes\nDescription: None\n\n"
@@ -143,6 +148,8 @@ class NxosSwitch(HttpSwitch):
     def _configure(self, command: str) -> dict[str, Any]:
         if self.refuses is not None and command.startswith(self.refuses):
             raise ValueError("Invalid command")
+        if command.removeprefix("interface ") in self.gone:
+            raise ValueError("Invalid interface")
         within = self._path[0] if self._path else ""
         if command == _MAP + POLICY or command.startswith((_OWN, "interface Ethernet")):
             self.running.setdefault(command, {})

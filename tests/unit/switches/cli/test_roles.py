@@ -10,7 +10,7 @@ import pytest
 from switches.cli.eos import EosAdapter
 from switches.cli.nxos import NxosAdapter
 from switches.device import Secret
-from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, GoneError, RefusedError
 from tests.counterparts.switches.eos_switch import EosSwitch
 from tests.counterparts.switches.eos_switch import line_of as eos_line
 from tests.counterparts.switches.nxos_switch import BINDING, POLICY, NxosSwitch, line_of
@@ -285,20 +285,40 @@ def test_on_eos_ports_whose_profile_somebody_has_taken_off_are_left(
     assert eos.running["interface Ethernet1/1"] == {}
 
 
-def test_on_nxos_a_port_that_is_refused_because_it_is_gone_comes_last(
+def test_on_nxos_an_undo_passes_over_a_port_that_is_gone(
     nxos: NxosSwitch, nexus: Adapters[NxosAdapter]
 ) -> None:
-    del nxos.running["system qos"]
-    nxos.running["interface Ethernet1/2"] = {BINDING + POLICY: {}}
+    for port in (1, 2):
+        nxos.running[f"interface Ethernet1/{port}"] = {BINDING + POLICY: {}}
+    before = deepcopy(nxos.running)
     adapter = nexus(role=HOST, ports=("Ethernet1/1", "Ethernet1/2"))
     change = adapter.stage(NEW, "r1-a")
     adapter.apply(change)
     adapter.confirm(change)
-    del nxos.running["interface Ethernet1/1"]
-    nxos.refuses = "interface Ethernet1/1"
-    with pytest.raises(RefusedError):
+    for running in (before, nxos.running):
+        del running["interface Ethernet1/1"]
+    nxos.gone = {"Ethernet1/1"}
+    for _ in range(2):
         adapter.rollback(change)
-    assert nxos.effective("Ethernet1/2") == POLICY
+        assert nxos.running == before
+
+
+def test_on_nxos_an_undo_whose_ports_are_all_gone_is_tried_again(
+    nxos: NxosSwitch, nexus: Adapters[NxosAdapter]
+) -> None:
+    nxos.running["interface Ethernet1/1"] = {BINDING + POLICY: {}}
+    before = deepcopy(nxos.running)
+    adapter = nexus(role=HOST, ports=("Ethernet1/1",))
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    card = nxos.running.pop("interface Ethernet1/1")
+    nxos.gone = {"Ethernet1/1"}
+    with pytest.raises(GoneError):
+        adapter.rollback(change)
+    nxos.running["interface Ethernet1/1"], nxos.gone = card, set()
+    adapter.rollback(change)
+    assert nxos.running == before
 
 
 def test_on_nxos_a_copy_that_was_never_bound_goes_with_the_undo(
