@@ -10,7 +10,7 @@ from nics.base import NicReading, Reading
 from nics.commands import READ, FoundNic, found_nics
 from nics.host import Host
 from nics.ssh import SshSession
-from switches.errors import CapabilityError, InventoryError, RefusedError, SwitchError
+from switches.errors import CapabilityError, InventoryError, RefusedError, SwitchError, one_line
 
 _PLAIN = re.compile(r"/[A-Za-z0-9_./-]*")
 
@@ -62,7 +62,7 @@ class FilesAdapter(ABC):
         return found
 
     def _unexpected(self, said: str) -> SwitchError:
-        words = " ".join(said.split())[:200]
+        words = one_line(said)[:200]
         if words.startswith("missing"):
             rule = "sysfs is where the kernel's files lie"
             return CapabilityError(self._host.where, f"no {words[8:]}", rule, "check the host, or give /sys")

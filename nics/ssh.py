@@ -20,6 +20,7 @@ from switches.errors import (
     SwitchError,
     UnreachableError,
     no_host_keys,
+    one_line,
 )
 
 _LOG = "ecntwin.nics.paramiko"
@@ -232,7 +233,7 @@ class SshSession:
     def _said(self, text: str) -> str:
         for secret in self._host.secrets():
             text = text.replace(secret, "***")
-        text = " ".join(text.split())
+        text = one_line(text)
         return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
 
 

@@ -66,6 +66,11 @@ class GoneError(ReadBackError):
     """The switch shows none of the queues of a change that is to be undone."""
 
 
+def one_line(text: str) -> str:
+    """A device's text in one line, without characters that a terminal obeys instead of showing them."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
 def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") -> RefusedError:
     """An answer, or what else came, is not in the expected form; ``said`` is the parser's reason."""
     remedy = "check the switch and its version, or what else listens there"

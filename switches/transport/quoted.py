@@ -12,7 +12,7 @@ from functools import cache
 import msgspec
 
 from switches.device import Device
-from switches.errors import CredentialsError, InventoryError
+from switches.errors import CredentialsError, InventoryError, one_line
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -44,11 +44,13 @@ _LONGEST = 300
 
 
 def quoted(device: Device, text: str) -> str:
-    """One line, shortened, without the device's secrets: as they are, escaped, or as HTTP carries them."""
-    forms = {form for form in _forms(device) if form}
-    for form in sorted(forms | {_folded(form) for form in forms}, key=len, reverse=True):
+    """As ``one_line``, shortened, without the device's secrets: as they are, escaped, or as HTTP carries
+    them.
+    """
+    forms = set(_forms(device))
+    for form in sorted({*forms, *map(one_line, forms)} - {""}, key=len, reverse=True):
         text = text.replace(form, "***")
-    text = _folded(text)
+    text = one_line(text)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
@@ -75,7 +77,3 @@ def _forms(device: Device) -> Iterable[str]:
         return
     if device.password is not None:
         yield base64.b64encode(pair.encode()).decode()
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())

@@ -163,6 +163,6 @@ def test_sudo_runs_the_shell(changed: Make, sshd: Sshd) -> None:
 
 
 def test_an_account_without_a_shell(changed: Make, sshd: Sshd) -> None:
-    sshd.shadow("sh", "cat >/dev/null; echo This account is not available; exit 1")
-    with pytest.raises(RefusedError, match=r"exit status 1 .*not available"):
+    sshd.shadow("sh", r"cat >/dev/null; printf 'This account is \033[31mnot available\n'; exit 1")
+    with pytest.raises(RefusedError, match=r"exit status 1 \(This account is \[31mnot available\)"):
         changed().read()

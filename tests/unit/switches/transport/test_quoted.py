@@ -48,6 +48,15 @@ def test_a_long_text_is_shortened() -> None:
     assert quoted(Device(name="leaf1", platform="any"), "x" * 10_000) == "x" * 300 + "…"
 
 
+def test_what_a_terminal_would_obey_is_left_out() -> None:
+    said = "no\x1b[2J\x1b]0;pwned\x07 way\u202e\x9b31m"
+    assert quoted(Device(name="leaf1", platform="any"), said) == "no [2J ]0;pwned way 31m"
+
+
+def test_a_secret_of_blanks_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert quoted(device(monkeypatch, "\t\t"), "no route") == "no route"
+
+
 def test_a_secret_that_is_not_there_hides_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     here = device(monkeypatch)
     monkeypatch.delenv("THE_SECRET")
