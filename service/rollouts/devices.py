@@ -47,10 +47,12 @@ class Room:
 class Devices(Protocol):
     """The members of one kind. Steps have exclusive use of a member's adapter, and raise what it raises and
     ``OvertakenError`` where they are not ``still`` wanted once it is free. ``room`` is for as many steps as
-    may run at a time; ``noun`` names a member in sentences.
+    may run at a time; ``noun`` names a member in sentences, ``allowed_by`` the settings that let it be
+    written.
     """
 
     noun: str
+    allowed_by: str
     room: Room
 
     def writes(self, name: str) -> bool:
@@ -72,6 +74,7 @@ class SwitchDevices:
     """Switches of the fleet. One that is not written has an adapter that only records."""
 
     noun = "switch"
+    allowed_by = "push.enabled"
 
     def __init__(self, fleet: Fleet, at_once: int) -> None:
         self._fleet = fleet
@@ -162,6 +165,7 @@ class HostDevices:
     """The NICs of hosts. Those of a host that is not written are read and staged, and nothing is set."""
 
     noun = "host"
+    allowed_by = "push.enabled and push.nics"
 
     def __init__(self, nics: NicPolling, at_once: int) -> None:
         self._nics = nics
@@ -200,6 +204,7 @@ class HashDevices:
     """What switches hash by. That of a switch that is not written is read and staged, and nothing is set."""
 
     noun = "switch"
+    allowed_by = "push.enabled"
 
     def __init__(self, fleet: Fleet, at_once: int) -> None:
         self._fleet = fleet

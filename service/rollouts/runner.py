@@ -342,7 +342,11 @@ class Runner:
 
         try:
             if name in plan.written and not devices.writes(name):
-                said = f"{devices.noun} {name!r} is no longer written from here"
+                said = (
+                    f"{devices.noun} {name!r} is no longer written from here; a rollout ends under the "
+                    f"settings that it began under; set {devices.allowed_by} again, or put it back into "
+                    "push.inventory"
+                )
                 return failed("disabled", said, passing=True)
             return await self._done(devices, action, plan, still)
         except OvertakenError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 
 import pytest
@@ -147,7 +148,8 @@ async def test_a_host_that_left_the_inventory_is_retried_until_it_is_back() -> N
     await here.rollouts.roll_back(of.id, "ada")
     await until(lambda: rollout.state.members["h2"].detail or rollout.stalled)
     assert rollout.stalled is None
-    assert "no longer written" in rollout.state.members["h2"].detail
+    said = "'h2' is no longer written .*; set push.enabled and push.nics again, or put it back into push.inv"
+    assert re.search(said, rollout.state.members["h2"].detail)
     polling.hosts["h2"], polling._made.adapters["h2"] = host, adapter  # type: ignore[index]
     assert (await here.ended(rollout)).phase is Phase.ROLLED_BACK
     assert rates(here) == {"h1": 5, "h2": 5}
