@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -324,7 +324,9 @@ class ConfigAdapter(DeviceAdapter):
 
 
 class QueueAdapter(DeviceAdapter):
-    """A device whose queues are set one by one, in one call."""
+    """A device whose queues are set one by one, in one call. ``later``: a call may take effect after it."""
+
+    later: ClassVar[bool] = False
 
     @abstractmethod
     def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None: ...
@@ -346,8 +348,8 @@ class QueueAdapter(DeviceAdapter):
     def rollback(self, change: StagedChange) -> None:
         with set_by_others():
             now = self._seen(change)
-        if change.undone_in(now):
-            return
+        if change.undone_in(now) and not (self.later and change.changes):
+            return  # else the change may still be on its way: the old values go after it
         check_undo_allowed(change, now, self._device.where)
         self._set(f"{change.id}/undo", change.left_in(now))
         self._check_undone(change, self._seen)

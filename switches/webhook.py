@@ -42,6 +42,8 @@ class _Switch(msgspec.Struct, frozen=True):
 class WebhookAdapter(QueueAdapter):
     """One switch behind such a server, at the device's ``address``."""
 
+    later = True
+
     def __init__(
         self,
         device: Device,

@@ -27,6 +27,7 @@ class WebhookSwitch(HttpSwitch):
         self.change_ids: list[str] = []
         self.ignoring = False
         self.halving = False
+        self.waiting: list[dict[tuple[str, int], Watermark | None]] | None = None  # set later, in turn
         self.asked.clear()
         self.unexpected.clear()
 
@@ -64,13 +65,25 @@ class WebhookSwitch(HttpSwitch):
             else:
                 return self.surprised(asked, "not a queue of the contract")
         self.change_ids.append(body["change_id"])
+        if self.waiting is not None:
+            self.waiting.append(wanted)
+        else:
+            self._take(wanted)
+        return Reply(changes=True)
+
+    def catch_up(self) -> None:
+        """Sets what waited."""
+        waiting, self.waiting = self.waiting or [], None
+        for wanted in waiting:
+            self._take(wanted)
+
+    def _take(self, wanted: dict[tuple[str, int], Watermark | None]) -> None:
         for place, (key, mark) in enumerate(wanted.items()):
             if self.ignoring or (self.halving and place):
                 break
             self.queues[key] = mark
             if mark is not None:
                 self.history.append((mark.kmin_bytes, mark.kmax_bytes))
-        return Reply(changes=True)
 
 
 def _shown(port: str, queue: int, mark: Watermark | None) -> dict[str, Any]:

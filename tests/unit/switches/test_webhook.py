@@ -74,6 +74,20 @@ def test_the_calls_are_those_of_the_contract(switch: WebhookSwitch, monkeypatch:
     ]
 
 
+def test_an_undo_goes_after_a_change_that_does_not_show_yet(
+    switch: WebhookSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = adapter(switch, monkeypatch)
+    change = here.stage(NEW, "r1-a")
+    switch.waiting = []
+    here.apply(change)
+    for _ in range(2):
+        here.rollback(change)
+    switch.catch_up()
+    assert set(switch.set_queues.values()) == {FIRST}
+    assert switch.change_ids == ["r1-a", "r1-a/undo", "r1-a/undo"]
+
+
 def test_queues_that_do_not_mark_are_read_as_such() -> None:
     off = [
         {"port": "a", "queue": 3, "ecn": False},
