@@ -19,7 +19,7 @@ from switches.adapter import name_of, policies_of
 from switches.base import Capabilities, StagedChange
 from switches.cli.eos_lossless import COMMANDS, eos_ports
 from switches.cli.policies import Line, Policies, Section
-from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below, sections
+from switches.cli.wred_line import Bytes, Found, Grammar, Spot, WredLineAdapter, below, sections
 from switches.device import Device, options_of
 from switches.errors import AccessError, BusyError, CapabilityError, InventoryError, RefusedError, unreadable
 from switches.lossless import LosslessReading
@@ -133,7 +133,7 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profile: str | None = None
     commit_timer_s: int = 300
     save: bool = False
-    kilo_bytes: int = 1000
+    kilo_bytes: Bytes = 1000
 
 
 class EosAdapter(WredLineAdapter):

@@ -16,7 +16,7 @@ import msgspec
 from switches.adapter import name_of, policies_of
 from switches.base import Capabilities, StagedChange
 from switches.cli.policies import Line, Policies, Section
-from switches.cli.wred_line import Found, Grammar, Spot, WredLineAdapter, below, sections
+from switches.cli.wred_line import Bytes, Found, Grammar, Spot, WredLineAdapter, below, sections
 from switches.device import Device, options_of
 from switches.errors import AccessError, CapabilityError, ConcurrentEditError, RefusedError, unreadable
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
@@ -128,7 +128,7 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     classes: Mapping[str, int] = {}
     checkpoint: bool = True
     save: bool = False
-    kilo_bytes: int = 1000
+    kilo_bytes: Bytes = 1000
 
 
 class NxosAdapter(WredLineAdapter):

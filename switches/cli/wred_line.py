@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Annotated
 
 import msgspec
 
@@ -27,6 +28,8 @@ from switches.errors import CapabilityError, InventoryError
 from switches.transport.http import needs_password
 from switches.units import DeviceWatermark, WatermarkUnits, from_device, named_unit_bytes, to_device
 from twin.watermark import Watermark
+
+Bytes = Annotated[int, msgspec.Meta(ge=1)]
 
 
 def sections(text: str) -> Section:

@@ -391,7 +391,14 @@ def test_saving_is_the_operators_choice(switch: EosSwitch, adapter: Switches) ->
 
 
 @pytest.mark.parametrize(
-    "options", [{"commit_timer_s": 5}, {"commit_timer_s": 100_000}, {"timer": 3}, {"kilo_bytes": "1000"}]
+    "options",
+    [
+        {"commit_timer_s": 5},
+        {"commit_timer_s": 100_000},
+        {"timer": 3},
+        {"kilo_bytes": "1000"},
+        {"kilo_bytes": 0},
+    ],
 )
 def test_options_that_cannot_be_are_refused_at_once(options: dict[str, Any], adapter: Switches) -> None:
     with pytest.raises(InventoryError):

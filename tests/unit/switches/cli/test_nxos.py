@@ -245,7 +245,9 @@ def test_saving_is_the_operators_choice(switch: NxosSwitch, adapter: Switches) -
     assert switch.saved == 1
 
 
-@pytest.mark.parametrize("options", [{"classes": {"A": "3"}}, {"profile": "A"}, {"checkpoint": 1}])
+@pytest.mark.parametrize(
+    "options", [{"classes": {"A": "3"}}, {"profile": "A"}, {"checkpoint": 1}, {"kilo_bytes": -1}]
+)
 def test_options_that_cannot_be_are_refused_at_once(options: dict[str, Any], adapter: Switches) -> None:
     with pytest.raises(InventoryError):
         adapter(options=options)
