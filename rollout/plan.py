@@ -53,6 +53,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     where more than half again as many PFC frames are sent, and ``pfc_frames_per_s`` more; where more than
     half again as many packets are dropped, and ``drops_per_s`` more; where the queue exceeds ``queue_factor``
     times the larger of before and predicted; and where throughput is below ``throughput_share`` of before.
+    ``from_empty``: also where the queue was empty under traffic. Older journals lack it, and what they ended
+    stays so.
     """
 
     soak_s: float = 60.0
@@ -66,6 +68,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     drops_per_s: float = 0.0
     queue_factor: float = 2.0
     throughput_share: float = 0.5
+    from_empty: bool = False
 
 
 class RoleTarget(msgspec.Struct, frozen=True):
@@ -193,7 +196,10 @@ def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) 
             yield f"{is_now:.4g} {what}, {was:.4g} before; {allowed:.4g} are allowed"
     if now.queue_mean_bytes is not None:
         expected = max(before.queue_mean_bytes or 0.0, predicted.queue_mean_bytes or 0.0)
-        if expected > 0 and now.queue_mean_bytes > limits.queue_factor * expected + QUEUE_SLACK_BYTES:
+        # Without traffic an empty queue tells nothing of what was to be expected with it.
+        empty = limits.from_empty and before.queue_mean_bytes == 0.0 and before.throughput_bytes_per_s
+        allowed = limits.queue_factor * expected + QUEUE_SLACK_BYTES
+        if (expected > 0 or empty) and now.queue_mean_bytes > allowed:
             yield (
                 f"the mean queue is {now.queue_mean_bytes:,.0f} B, above {limits.queue_factor:g} times "
                 f"the larger of before ({before.queue_mean_bytes or 0:,.0f} B) "

@@ -149,6 +149,7 @@ def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: flo
         drops_per_s=float(settings.drops_limit),
         queue_factor=settings.queue_limit,
         throughput_share=settings.throughput_limit,
+        from_empty=True,
     )
 
 

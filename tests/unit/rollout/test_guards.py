@@ -68,6 +68,19 @@ def test_without_a_queue_before_or_predicted_nothing_can_be_said_of_it() -> None
     assert said(Figures(throughput_bytes_per_s=0.0), before=QUIET) == []
 
 
+def test_a_queue_that_was_empty_under_traffic_may_not_grow_without_bound() -> None:
+    limits = msgspec.structs.replace(LIMITS, from_empty=True)
+    empty = Figures(queue_mean_bytes=0.0, throughput_bytes_per_s=1e9)
+    slack = Figures(queue_mean_bytes=QUEUE_SLACK_BYTES)
+    grown = Figures(queue_mean_bytes=QUEUE_SLACK_BYTES + 1)
+    assert list(breaches(slack, empty, QUIET, limits)) == []
+    (sentence,) = breaches(grown, empty, QUIET, limits)
+    assert "before (0 B)" in sentence
+    idle = Figures(queue_mean_bytes=0.0, throughput_bytes_per_s=0.0)
+    assert list(breaches(grown, idle, QUIET, limits)) == []
+    assert said(grown, empty) == [], "a journal of before ends as it did"
+
+
 def test_counts_that_were_not_reported_before_count_from_nothing() -> None:
     assert said(Figures(drops_per_s=2.1), before=QUIET)
     assert said(Figures(pause_share=0.011), before=QUIET)

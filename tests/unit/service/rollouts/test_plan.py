@@ -167,8 +167,9 @@ def test_limits_are_the_settings() -> None:
         drops_per_s=6,
         queue_factor=7,
         throughput_share=0.8,
+        from_empty=True,
     )
-    assert limits_of(RolloutSettings()) == Limits()
+    assert limits_of(RolloutSettings()) == Limits(from_empty=True)
     limits = limits_of(settings, window_s=10.0, max_step=2.0)
     assert (limits.unseen_s, limits.max_step) == (38, 2.0)
 
