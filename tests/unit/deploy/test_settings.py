@@ -107,4 +107,9 @@ def test_secrets_that_are_there_are_kept(tmp_path: Path) -> None:
     again = subprocess.run([DEPLOY / "new-secrets", made], capture_output=True, text=True, check=False)
     assert again.returncode == 1
     assert "there are secrets already" in again.stderr
+    nowhere = [DEPLOY / "new-secrets", made / "none" / "made"]
+    refused = subprocess.run(nowhere, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("mkdir: ")
+    assert "already" not in refused.stderr
     assert (made / "operator-token").read_bytes() == before
