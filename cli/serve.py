@@ -135,7 +135,7 @@ def _check_inventory(settings: Settings) -> None:
     others.
     """
     registry = AdapterRegistry.with_installed()
-    registry.factory(settings.push.adapter, where="settings push.adapter")
+    registry.check_usual(settings.push.adapter)
     inventory = inventory_of(settings)
     if inventory is None:
         return

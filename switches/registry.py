@@ -65,13 +65,23 @@ class AdapterRegistry:
     def register(self, kind: str, factory: AdapterFactory) -> None:
         self._factories[kind] = factory
 
-    def factory(self, kind: str, *, where: str = "switch adapter") -> AdapterFactory:
-        """The factory of the platform that ``where`` names; ``UnknownAdapterError`` names the known ones."""
+    def factory(self, kind: str) -> AdapterFactory:
+        """The factory of that platform; ``UnknownAdapterError`` names the known ones."""
         try:
             return self._factories[kind]
         except KeyError:
             rule = f"known kinds are {', '.join(self.kinds)}"
-            raise UnknownAdapterError(where, repr(kind), rule, "name one of them") from None
+            raise UnknownAdapterError("switch adapter", repr(kind), rule, "name one of them") from None
+
+    def check_usual(self, kind: str) -> None:
+        """Checks the platform of switches that the inventory does not name (``push.adapter``); raises
+        ``UnknownAdapterError`` for one that asks a switch at an address.
+        """
+        usable = [one for one in self.kinds if one in (DRY_RUN, LAB) or one not in _BUILT_IN]
+        if kind not in usable:
+            rule = f"switches that push.inventory does not name are of {' or '.join(usable)}"
+            remedy = "name the others in push.inventory" if kind in self._factories else "name one of them"
+            raise UnknownAdapterError("settings push.adapter", repr(kind), rule, remedy)
 
     def make(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
         """Raises ``InventoryError``, and ``CapabilityError`` for ports of a role on a platform that gives all

@@ -73,7 +73,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     check_backend(settings.search)
     place_of(settings.storage.database).engine.dispose()
     registry = AdapterRegistry.with_installed()
-    registry.factory(settings.push.adapter, where="settings push.adapter")
+    registry.check_usual(settings.push.adapter)
     inventory = _inventory(settings, registry)
     document = _shown(settings)
     if as_json:

@@ -36,7 +36,7 @@ class Adapters:
         self._registry = registry
         self._devices = dict(devices or {})
         self._clock_ns = clock_ns
-        registry.factory(push.adapter)  # raises for an unknown kind
+        registry.check_usual(push.adapter)
 
     @property
     def names(self) -> tuple[str, ...]:

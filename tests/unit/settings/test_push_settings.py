@@ -64,8 +64,10 @@ def test_switches_are_read_every_so_often(tmp_path: Path, every: str) -> None:
 def test_check_config_tells_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check_config(written(tmp_path, "{adapter: lab, lab_url: 'http://127.0.0.1:9000'}"), as_json=False)
     assert "lab_url: http://127.0.0.1:9000" in capsys.readouterr().out
-    with pytest.raises(UnknownAdapterError, match=r"settings push\.adapter: .* known kinds are dry-run, eos"):
-        check_config(written(tmp_path, "{adapter: carrier-pigeon}"), as_json=False)
+    for kind, remedy in (("carrier-pigeon", "name one of them"), ("sonic", "name the others in push.invent")):
+        says = rf"settings push\.adapter: received '{kind}'; .* are of dry-run or lab.*; {remedy}"
+        with pytest.raises(UnknownAdapterError, match=says):
+            check_config(written(tmp_path, f"{{adapter: {kind}}}"), as_json=False)
 
 
 def test_a_command_s_token_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:

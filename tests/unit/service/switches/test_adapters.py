@@ -62,6 +62,9 @@ def test_any_other_switch_is_what_the_settings_say() -> None:
 def test_an_unknown_kind_is_said_before_anything_is_made() -> None:
     with pytest.raises(UnknownAdapterError, match="carrier-pigeon"):
         made({"adapter": "carrier-pigeon"})
+    with pytest.raises(UnknownAdapterError, match=r"'sonic'; .* are of dry-run or lab or mine"):
+        made({"adapter": "sonic"})
+    assert isinstance(made({"adapter": "mine"}, "leaf9"), LabAdapter)
 
 
 def test_a_description_that_its_adapter_cannot_use_is_an_inventory_error() -> None:
