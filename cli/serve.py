@@ -131,9 +131,7 @@ def _check_storage(settings: Settings) -> None:
 
 
 def _check_inventory(settings: Settings) -> None:
-    """Raises ``SettingsError``, or ``InventoryError`` with the first problem of a switch and the number of
-    others.
-    """
+    """Raises ``SettingsError``, or ``InventoryError`` with the first problem and the number of others."""
     registry = AdapterRegistry.with_installed()
     registry.check_usual(settings.push.adapter)
     inventory = inventory_of(settings)
@@ -143,7 +141,8 @@ def _check_inventory(settings: Settings) -> None:
     reporting_of(settings, inventory)
     inventory.hosts()
     inventory.senders()
-    problems = check_inventory(devices, registry, clock_ns=time.time_ns)
+    canary = settings.rollout.canary if settings.push.enabled else ()
+    problems = check_inventory(devices, registry, clock_ns=time.time_ns, canary=canary)
     if problems:
         first, others = problems[0], len(problems) - 1
         more = f" ({others} more: ecntwin check-config lists them)" if others else ""

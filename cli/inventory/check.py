@@ -126,13 +126,8 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
         return None
     inventory = Inventory.read(path)
     devices = inventory.devices()
-    problems = [str(one) for one in check_inventory(devices, registry, clock_ns=time.time_ns)]
-    missing = [name for name in settings.rollout.canary if name not in devices]
-    if missing and settings.push.enabled:
-        problems.append(
-            f"settings rollout.canary: received {', '.join(missing)}; "
-            "a canary is a switch of the inventory; correct the name"
-        )
+    canary = settings.rollout.canary if settings.push.enabled else ()
+    problems = [str(one) for one in check_inventory(devices, registry, clock_ns=time.time_ns, canary=canary)]
     reporting = reporting_of(settings, inventory)
     hosts = inventory.hosts()
     inventory.senders()

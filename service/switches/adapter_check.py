@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -75,9 +75,13 @@ def make_adapters(
 
 
 def check_inventory(
-    devices: Mapping[str, Device], registry: AdapterRegistry, *, clock_ns: Callable[[], int]
+    devices: Mapping[str, Device],
+    registry: AdapterRegistry,
+    *,
+    clock_ns: Callable[[], int],
+    canary: Iterable[str] = (),
 ) -> tuple[SwitchError, ...]:
-    """All problems of platforms, options, secrets and files; connects to nothing."""
+    """All problems of platforms, options, secrets, files, and switches that go first; connects to nothing."""
     made = make_adapters(devices, registry, clock_ns=clock_ns)
     made.close()
     problems = list(made.problems)
@@ -97,6 +101,11 @@ def check_inventory(
                     "mount it, or correct the path",
                 )
             )
+    if missing := [name for name in canary if name not in devices]:
+        rule = "a canary is a switch of the inventory"
+        problems.append(
+            InventoryError("settings rollout.canary", ", ".join(missing), rule, "correct the name")
+        )
     return tuple(problems)
 
 

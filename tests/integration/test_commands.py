@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shutil
+import socket
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -479,6 +480,20 @@ def test_a_mistake_anywhere_in_the_inventory_is_a_sentence(
     assert (code, out) == (INPUT, "")
     assert err.startswith("ecntwin: inventory inventory.yaml ")
     assert says in err
+
+
+def test_a_canary_that_the_inventory_does_not_name_is_refused(command: Command, tmp_path: Path) -> None:
+    """Another switch would go first."""
+    inventory = "switches: {leaf1: {platform: lab, address: 'http://127.0.0.1:9'}}"
+    (tmp_path / "inventory.yaml").write_text(inventory, "utf-8")
+    config = tmp_path / "ecntwin.yaml"
+    push = "push: {inventory: inventory.yaml, enabled: true}\nstorage: {url: 'sqlite:///ecntwin.db'}\n"
+    config.write_text(f"{push}rollout: {{canary: [leaf1, leef2]}}", "utf-8")
+    assert command("check-config", config)[0] == INPUT
+    said = "rollout.canary: received leef2; a canary is a switch of the inventory; correct the name"
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # where it refused nothing, it would end at this
+        _, _, err = command("serve", "--config", config, "--port", taken.getsockname()[1])
+    assert said in err
 
 
 def test_the_version_is_the_distributions(command: Command) -> None:
