@@ -412,7 +412,9 @@ def outcome_text(found: ListedRolloutAnswer) -> str:
         if not found.writes:
             return f"a dry run: would have set {members_text(summary.switches, summary.hosts)}"
         out = f"; left out, as they did not answer: {list_text(summary.left_out)}" if summary.left_out else ""
-        return f"{members_text(summary.done, summary.hosts_done)} read back to run it{out}"
+        if dry := summary.switches - summary.written:
+            out += f"; a dry run on {count_text(dry, 'switch', 'switches')}, which nothing was written to"
+        return f"{members_text(summary.done - dry, summary.hosts_done)} read back to run it{out}"
     if not found.writes:
         return "a dry run: nothing had been written, nothing to undo"
     switches, hosts = summary.progress.get("restored", 0), summary.hosts_progress.get("restored", 0)

@@ -165,6 +165,8 @@ def test_where_it_stands_is_a_sentence() -> None:
 def test_how_it_ended_is_a_sentence() -> None:
     assert sentence("done", [switch("a", "set")]) == "1 switch read back to run it"
     assert sentence("done", [switch("a", "set", writes=False)]) == "a dry run: would have set 1 switch"
+    some = sentence("done", [switch("a", "set"), switch("b", "set", writes=False)])
+    assert some == "1 switch read back to run it; a dry run on 1 switch, which nothing was written to"
     undone = sentence("rolled_back", [switch("a", "restored", writes=False)])
     assert undone == "a dry run: nothing had been written, nothing to undo"
     assert sentence("rolled_back", [switch("a", "waiting")]) == "no switch had been touched"
