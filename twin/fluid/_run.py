@@ -118,10 +118,8 @@ def run(
             check[slot] = n
             sending[slot] = True
             admit(lanes, sender, slots, slot, scratch, start_rate[arriving], size[arriving])
-            nic = nic_of[arriving]
             for k in range(lanes):
                 rates[slot * stride + (n & mask), k] = start_rate[arriving]
-                slots[slot, SENDING + k] = start_rate[arriving] * senders[nic, SHARE + k]
             content[slot * most_hops : (slot + 1) * most_hops] = 0.0
             arriving += 1
         for i in range(live_total):
@@ -174,6 +172,10 @@ def run(
             if sending[slot]:
                 late = max(start[group] - begin, 0.0) if begun[slot] == n else 0.0
                 row = slot * stride + (now & mask)
+                if begun[slot] == n:
+                    # With the share that counts it in: of flows that begin at once each would send the whole.
+                    for k in range(lanes):
+                        slots[slot, SENDING + k] = start_rate[group] * senders[nic_of[group], SHARE + k]
                 if simple and size[group] == np.inf and not limited[nic_of[group]]:
                     e = hops[group, 0]
                     wires.send_on(lanes, slots, slot, rates, row, step - late, ports, e, count[group])
