@@ -107,6 +107,7 @@ def reset(tables: Tables, work: Work) -> None:
         nic.dirty = 0
         nic.wanted = 0.0
         nic.shared = nic.rate
+        nic.fair = np.inf
         nic.sending = 0.0
         nic.limiting = 0
         nic.spare = -1.0

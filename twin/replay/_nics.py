@@ -158,7 +158,7 @@ def send_bytes(tables: Tables, work: Work, index: int, count: float, step: int) 
 
 @inlined
 def leave(tables: Tables, work: Work, index: int, step: int) -> float:
-    """The packet that waited leaves in this step, and the present rate spaces the next one.
+    """The packet that waited leaves in this step, and the present rate, or the NIC, spaces the next one.
 
     Returns the bytes to add where the flow goes on as a fluid of that rate from the step's begin.
     """
@@ -167,7 +167,8 @@ def leave(tables: Tables, work: Work, index: int, step: int) -> float:
     if slot.waits == SENDS_PACKETS and lone(slot.rate, tables.packet_bytes):
         send_bytes(tables, work, index, tables.packet_bytes, step)
         slot.held = slot.rate
-        slot.packet_at = at + tables.packet_bytes / slot.rate
+        fair = tables.nics[tables.entries[slot.entry].nic].fair
+        slot.packet_at = at + tables.packet_bytes / min(slot.rate, fair)
         return 0.0
     slot.waits = 0
     return (slot.sending - slot.rate) * (at - step)
@@ -250,6 +251,8 @@ def share_nic(
                 settled = False
     nic.wanted = wanted
     nic.shared = capacity
+    if capacity > 0.0:
+        nic.fair = fair
     nic.sending = min(wanted, capacity)
     nic.limiting = wanted > capacity
     index = nic.first_slot

@@ -212,6 +212,7 @@ NIC = np.dtype(
         ("wanted", FLOAT),  # sum of its flows' rates
         ("sending", FLOAT),
         ("shared", FLOAT),  # the capacity its flows share
+        ("fair", FLOAT),  # the most that a flow gets of it; while paused what it got before
         ("limiting", INT),  # its flows want more than it has
         ("spare", FLOAT),  # bytes that flows left of their shares in the step they ended; −1 where none did
     ],

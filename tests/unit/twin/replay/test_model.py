@@ -90,6 +90,14 @@ def test_flows_of_a_host_share_its_nic() -> None:
     assert one(shared).queue_peak_bytes < 1_000
 
 
+@long_uncompiled
+def test_flows_that_send_packet_by_packet_share_their_nic_too() -> None:
+    # 54 Gbit/s at rates so low that each packet goes by itself, out of 40, to two receivers with room.
+    rows = [flow("h0", f"h{1 + i % 2}", start_s=i * 1e-6, rate_gbps=0.45) for i in range(120)]
+    scenario = star(rows, hosts=3, duration_s=1e-3, window_s=(3e-4, 1e-3))
+    assert one(scenario, NEVER).goodput_bytes_per_s == pytest.approx(40 * GBPS, rel=0.01)
+
+
 def test_acknowledgements_take_their_part_of_the_way_back() -> None:
     rows = [flow("h0", "h1"), flow("h1", "h0")]
     free = star(rows, hosts=2, duration_s=1e-3)

@@ -88,6 +88,8 @@ def test_a_paused_nic_sends_nothing_and_resumes() -> None:
     nic = Nic([300.0, 800.0])
     nic.share(0.0, 10)
     assert nic.sending == [0.0, 0.0]
+    # A packet that leaves as the pause ends is spaced as before it.
+    assert nic.nics[0].fair == pytest.approx(LINE - 300.0)
     assert nic.inlets[0].rate == nic.entries[0].rate == 0.0
     nic.share(LINE, 20)
     assert sum(nic.sending) > 0.9 * LINE
