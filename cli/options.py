@@ -27,7 +27,7 @@ def unset(*names: str, **how: Any) -> Any:
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document to standard output and nothing else.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed.")]
 Config = Annotated[
     Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="Settings file (YAML).", show_default=False)
 ]

@@ -59,6 +59,7 @@ def test_an_expected_error_is_its_one_sentence(capsys: pytest.CaptureFixture[str
         (["tune"], "ecntwin: tune: missing option '--reports'; ecntwin tune --help shows what it takes\n"),
         (["rollouts", "--limit", "0"], "ecntwin: rollouts --limit: received '0'; input should be greater"),
         (["flows", "--class", "cow"], "ecntwin: flows --class: received 'cow'; 'cow' is not one of 'mouse'"),
+        (["whatif", "--seed", str(2**63)], "ecntwin: whatif --seed: received '9223372036854775808'; input"),
         (["tune", "--bogus"], "ecntwin: tune: no such option: --bogus"),
         (["bogus"], "ecntwin: no such command 'bogus'; ecntwin --help shows what it takes\n"),
         *(
