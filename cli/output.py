@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -151,6 +152,8 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # a process may begin without it
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 # as long as the process
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # the lines of a table, where a locale lacks them
     if os.environ.get(DEBUG_VARIABLE, "").lower() == "debug":
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
         quiet_libraries()

@@ -6,12 +6,13 @@ import errno
 import os
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 
 import pytest
 import typer
 
 from cli.main import app as real
-from cli.output import LINE_EVERY_S, ProgressLines, exit_code, run_to_exit_code
+from cli.output import LINE_EVERY_S, ProgressLines, console, exit_code, run_to_exit_code
 from settings.errors import AwayError, InputError, NotFoundError, RefusedError, SettingsError
 from switches.errors import CredentialsError, InventoryError, ReadBackError, UnknownAdapterError
 from telemetry.errors import DecodeError
@@ -91,6 +92,18 @@ def test_help_for_nothing_given_is_all_that_is_said(capsys: pytest.CaptureFixtur
     out, err = capsys.readouterr()
     assert "Usage: ecntwin token" in out + err
     assert "ecntwin: " not in err
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("latin-1", b"? \xb5 ?"), ("utf-8", "– µ ?".encode())])
+def test_what_a_locale_cannot_show_is_a_question_mark(
+    encoding: str, shown: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = typer.Typer(add_completion=False)
+    app.command()(lambda: console().print("– µ \ud800"))
+    out = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(out, encoding=encoding))
+    assert run_to_exit_code(app, []) == 0
+    assert out.getvalue().rstrip() == shown
 
 
 @pytest.mark.parametrize(
