@@ -10,6 +10,7 @@ import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,12 @@ from twin.senders.rtt import RttSender
 
 SCHEMA = "ecntwin-scenario/1"
 FLOW_COLUMNS = ("src", "dst", "bytes", "start_s")
+_FLOW_KEYS = (*FLOW_COLUMNS, "start_rate_gbps")
+_KEYS = (
+    "schema", "name", "description", "topology", "routing", "mtu_payload_bytes", "wire_overhead_bytes",
+    "ack_wire_bytes", "buffer_bytes", "pfc", "dcqcn", "senders", "nic_classes", "flows_csv", "flows",
+    "duration_s", "window_s", "monitored_ports",
+)  # fmt: skip
 _MAX_FLOWS_FILE_BYTES = 1_000_000_000
 _MOST_WHOLE = 1_000_000_000  # a packet's payload and overhead together fit 32 bits
 
@@ -57,6 +64,7 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
     """The scenario of a parsed document, whose ``flows`` are inline or in the file ``flows_csv`` of
     ``directory``. Raises ``ScenarioError``.
     """
+    check_keys(document, where=where)
     schema = document.get("schema", SCHEMA)
     if schema != SCHEMA:
         rule = f"this version reads {SCHEMA}"
@@ -95,6 +103,17 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
         duration_s=duration_s,
         window_s=(begin, end),
     )
+
+
+def check_keys(document: Mapping[str, Any], known: Sequence[str] = _KEYS, *, where: str) -> None:
+    """Raises ``ScenarioError`` for a key that a scenario, or a part with the keys ``known``, does not have:
+    misspelt, it would be a default.
+    """
+    for key in document:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "remove it"
+            raise ScenarioError(where, f"key {key!r}", f"keys are {', '.join(known)}", remedy)
 
 
 def dcqcn_from_json(document: object, *, where: str = "dcqcn", missing: DcqcnParams = PAPER) -> DcqcnParams:
@@ -250,6 +269,8 @@ def _flow_rows(
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
             rule = "it must be an array of objects"
             raise ScenarioError(f"{where} flows", type(rows).__name__, rule, "correct it")
+        for number, row in enumerate(rows):
+            check_keys(row, _FLOW_KEYS, where=f"{where} flows row {number + 1}")
         return rows, f"{where} flows"
     name = document.get("flows_csv")
     if not isinstance(name, str) or not name:

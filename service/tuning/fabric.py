@@ -15,7 +15,13 @@ from settings.load import read_bytes
 from settings.validation import mistake
 from telemetry.topology import Topology, topology_from_json
 from twin.scenario import FabricSizes, Scenario
-from twin.scenario_file import classes_from_json, dcqcn_from_json, monitored_ports, senders_from_json
+from twin.scenario_file import (
+    check_keys,
+    classes_from_json,
+    dcqcn_from_json,
+    monitored_ports,
+    senders_from_json,
+)
 from twin.senders.classes import nic_classes
 from twin.senders.dcqcn import PRESETS, DcqcnParams, preset
 from twin.senders.rtt import RttSender
@@ -58,7 +64,7 @@ class Fabric:
         return scenario if same else replace(scenario, **found)
 
 
-_FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
+_FABRIC = TypeAdapter(Fabric)  # ignores keys of a scenario file that say nothing of a fabric
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -78,6 +84,7 @@ def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric
     if not isinstance(document, dict) or "topology" not in document:
         topology = topology_from_json(document, where=path.name)
         return topology, Fabric(dcqcn=dcqcn or preset("paper"), nic_class=nic_classes({}, topology))
+    check_keys(document, where=path.name)
     topology = topology_from_json(document["topology"], where=f"{path.name} topology")
     params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
     named = "monitored_ports" in document

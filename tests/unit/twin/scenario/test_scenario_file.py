@@ -191,6 +191,12 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "packets beyond 32 bits": ({"mtu_payload_bytes": 3e9, "buffer_bytes": 1e10}, "mtu_payload.*at most"),
     "dcqcn beyond all numbers": ({"dcqcn": {"rai_gbps": 10**400}}, "rai_gbps.*finite"),
     "dcqcn clamp": ({"dcqcn": {"clamp_target_rate": 1}}, "true or false"),
+    "key misspelt": ({"dcqn": {"g": 0.5}}, "mine.json: received key 'dcqn'; keys are .*; did you mean dcqcn"),
+    "key of nothing": ({"zzz": 1}, "mine.json: received key 'zzz'; .*; remove it"),
+    "flow without the key bytes": (
+        {"flows": [{"src": "a", "dst": "c", "byte": 1, "start_s": 0}]},
+        "flows row 1: received key 'byte'.*did you mean bytes",
+    ),
     "flows an object": ({"flows": {}}, "array of objects"),
     "no flows": ({"flows": []}, "at least one flow"),
     "flow from nowhere": (
