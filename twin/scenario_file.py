@@ -287,7 +287,7 @@ def _flow_rows(
                 body = opened.read(_MAX_FLOWS_FILE_BYTES + 1)
             if len(body) > _MAX_FLOWS_FILE_BYTES:
                 raise EOFError("unpacked it is over 1 GB, which is not read")
-        text = body.decode()
+        text = body.decode("utf-8-sig")  # spreadsheets begin theirs with a mark of the byte order
         reader = csv.DictReader(io.StringIO(text))
         rows = list(reader)
     except FileNotFoundError:

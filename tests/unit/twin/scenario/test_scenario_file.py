@@ -251,7 +251,11 @@ def written(tmp_path: Path, flows: bytes, name: str = "flows.csv") -> Path:
 CSV = b"src,dst,bytes,start_s,start_rate_gbps\na,c,2000,0.001,\nb,c,,0,400\nc,a,7,0.0005,\n"
 
 
-@pytest.mark.parametrize("squeeze", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize(
+    "squeeze",
+    [bytes, gzip.compress, lambda body: b"\xef\xbb\xbf" + body],
+    ids=["plain", "gzip", "spreadsheet"],
+)
 def test_flows_lie_beside_the_scenario(tmp_path: Path, squeeze: Callable[[bytes], bytes]) -> None:
     scenario = load_scenario(written(tmp_path, squeeze(CSV)))
     inline = read(DOCUMENT)
