@@ -72,6 +72,9 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
     routing = document.get("routing", "ecmp")
     if routing != "ecmp":
         raise ScenarioError(f"{where} routing", repr(routing), "only ecmp is known", "set routing to ecmp")
+    name = str(document.get("name", where))
+    if "name" in document and not name.isprintable():  # also lone surrogates, which no output can encode
+        raise ScenarioError(f"{where} name", ascii(name), "it has printable characters only", "change it")
     try:
         topology = topology_from_json(document.get("topology"), where=f"{where} topology")
     except TopologyError as error:
@@ -87,7 +90,7 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
         document.get("nic_classes"), topology.hosts, dcqcn, where=f"{where} nic_classes"
     )
     return Scenario(
-        name=str(document.get("name", where)),
+        name=name,
         ports=topology.ports,
         flows=flows_from_rows(topology, rows, where=flows_at),
         monitored=monitored_ports(document, topology, where),

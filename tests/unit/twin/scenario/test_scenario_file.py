@@ -191,6 +191,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "packets beyond 32 bits": ({"mtu_payload_bytes": 3e9, "buffer_bytes": 1e10}, "mtu_payload.*at most"),
     "dcqcn beyond all numbers": ({"dcqcn": {"rai_gbps": 10**400}}, "rai_gbps.*finite"),
     "dcqcn clamp": ({"dcqcn": {"clamp_target_rate": 1}}, "true or false"),
+    "name that no output encodes": ({"name": "a\ud800"}, r"mine.json name: received 'a\\ud800'; .*printable"),
     "key misspelt": ({"dcqn": {"g": 0.5}}, "mine.json: received key 'dcqn'; keys are .*; did you mean dcqcn"),
     "key of nothing": ({"zzz": 1}, "mine.json: received key 'zzz'; .*; remove it"),
     "flow without the key bytes": (
