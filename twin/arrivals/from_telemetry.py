@@ -65,6 +65,10 @@ def scenario_from_state(
     chosen = np.flatnonzero(alive & (left > 0.0))
     start_s = np.maximum(arrivals.start_s - begin_s, 0.0)
     order = chosen[np.argsort(start_s[chosen], kind="stable")]
+    if not len(order):
+        received = f"{len(arrivals)} flows, all over when the replay begins"
+        rule = "a replay needs flows that send in it"
+        raise ScenarioError("telemetry window", received, rule, "record reports of a longer time")
 
     routes = _Routes(topology, state.paths)
     rows: list[int] = []

@@ -217,6 +217,12 @@ def test_flows_between_strangers_are_left_out() -> None:
     assert "declare the hosts" in raised.value.remedy
 
 
+def test_a_window_of_a_single_report_is_no_matter_of_addresses() -> None:
+    with pytest.raises(ScenarioError, match="1 flows, all over when the replay begins") as raised:
+        built(state([Seen("a", "c", 1e3, 0.0, 0.0)]))
+    assert "longer time" in raised.value.remedy
+
+
 def monitored(*queues: QueueState) -> set[tuple[str, str]]:
     scenario = built(state([Seen("a", "c", 1e5, 0.01, 0.02)], queues=queues))
     return {(scenario.ports[port].node, scenario.ports[port].peer) for port in scenario.monitored}
