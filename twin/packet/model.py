@@ -81,12 +81,13 @@ class PacketEngine:
         acknowledged, running = fabric.acknowledged_bytes(), fabric.under_way(endless=True)
         started_s[running.flow] = running.start_s
         sent = float(window.sent_packets[monitored].sum())
+        peak = float(closed[-1].depth_peak_bytes[monitored].max())
         return Prediction(
             watermark=watermark,
             status=SolveStatus.OK,
             queue_mean_bytes=float(means.mean()),
-            queue_p99_bytes=window.queue_quantile_bytes(0.99),
-            queue_peak_bytes=float(closed[-1].depth_peak_bytes[monitored].max()),
+            queue_p99_bytes=min(window.queue_quantile_bytes(0.99), peak),
+            queue_peak_bytes=peak,
             goodput_bytes_per_s=window.delivered_bytes / (end_s - begin_s),
             marked_fraction=float(window.marked_packets[monitored].sum()) / max(sent, 1.0),
             loss_bytes=float(whole.dropped_wire_bytes.sum()),

@@ -156,12 +156,14 @@ class _Run:
         over = (tables.flows["sent"] < 0.0) & np.isfinite(scenario.flows.payload_bytes)
         sent = np.where(over, scenario.flows.payload_bytes, sent)
         blocks = self._blocks(payload_ratio)
+        p99 = histogram_quantile(self.histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, 0.99)
+        peak = float(totals[layout.PEAK])
         return Prediction(
             watermark=watermark,
             status=SolveStatus.OK,
             queue_mean_bytes=float(means.mean()),
-            queue_p99_bytes=histogram_quantile(self.histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, 0.99),
-            queue_peak_bytes=float(totals[layout.PEAK]),
+            queue_p99_bytes=min(p99, peak),
+            queue_peak_bytes=peak,
             goodput_bytes_per_s=float(totals[layout.DELIVERED]) * payload_ratio / (steps * self.step_s),
             marked_fraction=float(totals[layout.MARKED] / max(totals[layout.SENT], 1.0)),
             loss_bytes=float(totals[layout.LOST]),

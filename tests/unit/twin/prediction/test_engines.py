@@ -1,4 +1,4 @@
-"""What the fluid and the replay engine both say of small problems whose answers are known without them."""
+"""What the engines say alike of small problems whose answers are known without them."""
 
 from __future__ import annotations
 
@@ -62,6 +62,12 @@ def test_pfc_pauses_instead_of_losing(name: str, rel: float) -> None:
     assert prediction.queue_peak_bytes < 600_000
     assert prediction.goodput_bytes_per_s * 3e-3 == pytest.approx(3_000_000, rel=rel)
     assert one(name, replace(scenario, buffer_bytes=32_000_000.0), NEVER).pfc_pause_s == 0
+
+
+@pytest.mark.parametrize("name", [*ENGINES, "packet"])
+def test_no_quantile_of_a_queue_is_above_its_peak(name: str) -> None:
+    idle = one(name, star([flow("h0", "h3", 1_000_000, 2e-3)], dcqcn=CHURNING, duration_s=1e-3))
+    assert idle.queue_p99_bytes == idle.queue_peak_bytes == 0
 
 
 @pytest.mark.parametrize("name", ENGINES)
