@@ -141,7 +141,7 @@ class _Run:
         if not self.go(watermark, seed, np.zeros((1, 1)), 0):
             return Prediction.failed(watermark, SolveStatus.DIVERGED)
         scenario, tables, totals = self.scenario, self.tables, self.totals
-        steps = max(1, tables.window_last - tables.window_first)
+        steps = tables.window_last - tables.window_first
         monitored = tables.queues["monitored"] - 1
         means = np.zeros(len(scenario.monitored))
         means[monitored[monitored >= 0]] = tables.queues["depth_sum"][monitored >= 0] / steps

@@ -74,10 +74,13 @@ def compile_tables(scenario: Scenario, step_s: float, group_of: Mapping[int, int
     probed = probe_paths(
         *scenario.flows.routes, scenario.packet_alone_s, scenario.port_rate_bytes_per_s, paths.queue_of
     )
+    n_steps = max(1, round(scenario.duration_s / step_s))
     window_first, window_last = (round(at_s / step_s) for at_s in scenario.window_s)
+    window_first = min(window_first, n_steps - 1)
+    window_last = max(window_last, window_first + 1)  # a shorter window is the step that it is in
     queues, ingresses = paths.queues(), paths.ingresses()
     barriers, opens = paths.barriers()
-    drawn, every = drawn_paths(probed, max(1, window_last - window_first))
+    drawn, every = drawn_paths(probed, window_last - window_first)
     return Tables(
         flows=paths.flows(),
         barriers=barriers,
@@ -92,7 +95,7 @@ def compile_tables(scenario: Scenario, step_s: float, group_of: Mapping[int, int
         switches=paths.switches(queues["switch"], ingresses),
         queues_of=np.argsort(queues["switch"], kind="stable"),
         ingresses_of=np.argsort(ingresses["switch"], kind="stable"),
-        n_steps=max(1, round(scenario.duration_s / step_s)),
+        n_steps=n_steps,
         packet_bytes=float(scenario.packet_wire_bytes),
         ack_ratio=scenario.ack_wire_bytes / scenario.packet_wire_bytes,
         pfc=scenario.pfc,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
 from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.engine import engine
@@ -68,6 +69,16 @@ def test_pfc_pauses_instead_of_losing(name: str, rel: float) -> None:
 def test_no_quantile_of_a_queue_is_above_its_peak(name: str) -> None:
     idle = one(name, star([flow("h0", "h3", 1_000_000, 2e-3)], dcqcn=CHURNING, duration_s=1e-3))
     assert idle.queue_p99_bytes == idle.queue_peak_bytes == 0
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_window_shorter_than_a_step_is_that_step(name: str) -> None:
+    rows = [flow(f"h{i}", "h3", 1_000_000) for i in range(3)]
+    scenario = star(rows, dcqcn=CHURNING, duration_s=5e-4)
+    for begin_s in (1e-4, 5e-4 - 2e-9):
+        found = one(name, replace(scenario, window_s=(begin_s, begin_s + 1e-9)), NEVER)
+        assert found.queue_mean_bytes > 100_000
+        assert found.goodput_bytes_per_s == pytest.approx(40 * GBPS, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ENGINES)
