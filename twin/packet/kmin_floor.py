@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.errors import ScenarioError
+from twin.errors import ParameterError, ScenarioError
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
 from twin.traffic.base import Traffic
@@ -64,7 +64,7 @@ def meeting(plan: FabricPlan, receiver: str, n_flows: int) -> list[str]:
 def shaped(kmin_bytes: float, like: Watermark) -> Watermark:
     """With that Kmin, and the Pmax and Kmax ÷ Kmin of ``like``."""
     low = round(kmin_bytes)
-    ratio = like.kmax_bytes / max(like.kmin_bytes, 1)
+    ratio = like.kmax_bytes / like.kmin_bytes
     return Watermark(low, max(round(low * ratio), low + 1), like.pmax)
 
 
@@ -73,8 +73,11 @@ def kmin_floor(
 ) -> KminFloor:
     """The floor for flows that never end, one of each of ``senders``, by watermarks ``shaped`` as ``like``.
 
-    To about 5 %, by bisection from the Kmin of ``like`` on.
+    To about 5 %, by bisection from the Kmin of ``like`` on. Raises ``ParameterError`` where that is 0.
     """
+    if like.kmin_bytes == 0:
+        rule = "Kmax ÷ Kmin is kept, so that Kmin is above 0"
+        raise ParameterError("kmin floor watermark", str(like), rule, "give such as 100KB,400KB,20%")
     least, most = plan.packet_wire_bytes, plan.buffer_bytes
     shares: dict[int, float] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.twin.packet.plans import star
-from twin.errors import ScenarioError
+from twin.errors import ParameterError, ScenarioError
 from twin.packet.kmin_floor import dcqcn_share, kmin_floor, meeting, shaped
 from twin.packet.plan import FabricPlan
 from twin.senders.artefact import SWIFT, known_senders
@@ -43,6 +43,11 @@ def test_no_kmin_up_to_the_buffer_may_do() -> None:
     floor = kmin_floor(plan, "h2", ["h0", "h1"], Watermark(1_200, 4_800, 0.2), seed=1)
     assert floor.watermark is None
     assert max(floor.shares) <= 3_000
+
+
+def test_a_watermark_without_a_kmin_has_no_shape() -> None:
+    with pytest.raises(ParameterError, match=r"received Kmin 0 B, .*Kmax ÷ Kmin is kept"):
+        kmin_floor(fleet(SWIFT, 1, 1), "h2", ["h0", "h1"], Watermark(0, 400_000, 0.2), seed=1)
 
 
 def test_hosts_meet_in_the_fleets_proportion() -> None:
