@@ -47,8 +47,8 @@ def collectives(plan: FabricPlan, *, duration_s: float, seed: int) -> tuple[Coll
     """Those of a fabric; each lasts about ``duration_s`` at line rate, or one iteration.
 
     Where there are more than ``MOST_RANKS`` hosts, they form groups of equal size that run at once, an
-    all-to-all across the fabric. Raises ``ParameterError`` for one host, and where no message begins in that
-    time.
+    all-to-all across the fabric. Raises ``ParameterError`` for one host, and where no message, or too many,
+    begin in that time.
     """
     hosts = replace(plan.traffic_hosts, nic_bytes_per_s=line_rate(plan))
     ranks = hosts.count // math.ceil(hosts.count / MOST_RANKS)
@@ -72,7 +72,11 @@ def collectives(plan: FabricPlan, *, duration_s: float, seed: int) -> tuple[Coll
     )
     found = []
     for name, pattern, lasts_s, bus_bytes in patterns:
-        traffic = pattern.traffic(hosts, duration_s=lasts_s, seed=seed)
+        try:
+            traffic = pattern.traffic(hosts, duration_s=lasts_s, seed=seed)
+        except ParameterError as refused:  # the options fit the hosts: there are too many messages
+            remedy = "give a shorter duration, such as 4ms"
+            raise ParameterError(f"collective {name}", refused.received, refused.rule, remedy) from None
         if len(traffic) == 0:
             received = f"a duration of {duration_text(lasts_s)}, in which no message begins"
             rule = "a collective has messages"

@@ -71,6 +71,7 @@ def test_a_fabric_that_fails_exits_1_and_says_where(accept: Accept) -> None:
         (["--paused", "-1"], "criterion paused"),
         (["--duration", "0"], "--duration"),
         (["--duration", "1ns"], "in which no message begins"),
+        (["--duration", "9000s"], "at most 20000000 are made at once; give a shorter duration"),
         (["--dcqcn", "nobody"], "--dcqcn"),
         (["--inventory", "nowhere.yaml"], "nowhere.yaml"),
     ],
