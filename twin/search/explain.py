@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from telemetry.network.figures import LEAST_BULK_SHARE
-from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction
+from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.disagreement import differ_text
 from twin.search.gain import Policy, persistent_bytes_share
@@ -58,7 +58,9 @@ def _probe(prediction: Prediction) -> float:
 
 
 def absent_notes(incumbent: Prediction, scenario: Scenario) -> tuple[str, ...]:
-    """What a gain leaves out because this traffic has none of it."""
+    """What a gain leaves out because this traffic has none of it; nothing of a run that failed."""
+    if incumbent.status is not SolveStatus.OK:
+        return ()
     figures, notes = incumbent.gain_figures, []
     if persistent_bytes_share(scenario, figures) is None:
         few = figures.elephant_slowdown is not None

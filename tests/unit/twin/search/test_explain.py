@@ -84,6 +84,11 @@ def test_a_note_tells_where_medium_messages_are_the_traffic() -> None:
     assert len(absent_notes(prediction(10_000, None, 2.0), star([(0, 1)], payload_bytes=1e3))) == 1
 
 
+def test_a_run_that_failed_says_nothing_of_its_traffic() -> None:
+    failed = Prediction.failed(Watermark(120_000, 480_000, 0.1), SolveStatus.BUDGET)
+    assert absent_notes(failed, star([(0, 1)], payload_bytes=1e3)) == ()
+
+
 def test_without_completions_it_speaks_of_goodput() -> None:
     text = sentence(prediction(10_000, None, None), prediction(20_000, None, None), pfc=False)
     assert "goodput +0 %, mean queue rises from 10 KB to 20 KB (+100 %), no loss;" in text
