@@ -32,9 +32,9 @@ def phase_jitter(
 
     N paced flows are N sawtooths of one packet each: together a stationary process of variance N/12 packets²
     whose memory is their mean packet spacing. Its increments keep a few packets in the queue of 64 evenly
-    paced flows below capacity, where a fluid would be empty.
+    paced flows below capacity, where a fluid would be empty. What one NIC sends never meets itself.
     """
-    if queue.flows < 2 or queue.backlog > _CALM_PACKETS * packet_bytes:
+    if queue.flows < 2 or queue.in_turn or queue.backlog > _CALM_PACKETS * packet_bytes:
         return 0.0
     spacings = incoming / (queue.flows * packet_bytes)  # in one step
     memory = 1.0 / (1.0 + spacings + 0.5 * spacings * spacings)  # near enough to exp(−spacings)

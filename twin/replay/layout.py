@@ -274,6 +274,7 @@ QUEUE = np.dtype(
         ("paused", np.int8),
         # fixed
         ("is_last", np.int8),
+        ("in_turn", np.int8),  # all that it gets comes from one NIC no faster than it, packet after packet
         ("monitored", SHORT),
         ("rate", FLOAT),
         ("switch", SHORT),

@@ -298,9 +298,26 @@ class _Paths:
         table["background"] = [self.row_of.get(port, -1) for port in ports]
         table["monitored"] = [monitored.get(port, -1) + 1 for port in ports]
         table["is_last"] = [port in last for port in ports]
+        table["in_turn"] = self._in_turn
         table["feeder_first"] = np.searchsorted(feeding, np.arange(len(ports)), side="left")
         table["feeder_end"] = np.searchsorted(feeding, np.arange(len(ports)), side="right")
         return table
+
+    @property
+    def _in_turn(self) -> NDArray[np.bool_]:
+        """Per queue: whether a single NIC, no faster than its port, brings all that it gets."""
+        scenario, rate = self.scenario, self.scenario.port_rate_bytes_per_s
+        from_: list[set[int]] = [set() for _ in self.queue_ports]
+        for queue, port, _, _ in self.feeder_list:
+            from_[queue].add(port)
+        return np.array(
+            [
+                len(before) == 1
+                and port not in self.row_of
+                and all(scenario.is_nic[one] and rate[one] <= rate[port] for one in before)
+                for port, before in zip(self.queue_ports, from_, strict=True)
+            ]
+        )
 
     def background(self) -> NDArray[np.float64]:
         """By row, what flows outside the slice bring, bytes a step, in bins of ``BIN_STEPS`` steps."""

@@ -91,6 +91,18 @@ def test_flows_of_a_host_share_its_nic() -> None:
 
 
 @long_uncompiled
+def test_packets_of_one_nic_never_meet_behind_it() -> None:
+    from_one = [flow("h0", "h3", rate_gbps=1.2) for _ in range(32)]
+    alone = one(star(from_one, dcqcn=CHURNING, duration_s=1e-3), LOW)
+    assert (alone.queue_peak_bytes, alone.marked_fraction) == (0.0, 0.0)
+    from_two = [flow(f"h{i % 2}", "h3", rate_gbps=1.2) for i in range(32)]
+    assert one(star(from_two, dcqcn=CHURNING, duration_s=1e-3), LOW).queue_mean_bytes > 500
+    # Nor do they behind a slower port, but they wait there.
+    slower = line([flow("a0", "a1", rate_gbps=0.6) for _ in range(16)], rates_gbps=(10.0,), duration_s=1e-3)
+    assert one(slower, LOW).queue_mean_bytes > 500
+
+
+@long_uncompiled
 def test_flows_that_send_packet_by_packet_share_their_nic_too() -> None:
     # 54 Gbit/s at rates so low that each packet goes by itself, out of 40, to two receivers with room.
     rows = [flow("h0", f"h{1 + i % 2}", start_s=i * 1e-6, rate_gbps=0.45) for i in range(120)]
