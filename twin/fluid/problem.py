@@ -13,7 +13,7 @@ from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.fluid._math import MOST_FAST_RECOVERY
 from twin.probe._draws import Paths, ProbePaths
 from twin.probe.figures import block_ends, drawn_paths, probe_paths
-from twin.scenario import Scenario, pfc_shares
+from twin.scenario import Scenario, pfc_shares, reverse_ports
 
 # Headroom and reserve a port of the reference switches (ns-3 RoCEv2), and where a pause ends.
 PFC_HEADROOM_DELAYS = 3.0
@@ -230,13 +230,9 @@ def _fabric(
             reserved[switch_of[port.node]] += headroom + PFC_RESERVE_BYTES
     pool = np.maximum(scenario.buffer_bytes - reserved, scenario.buffer_bytes / 8) / packet
     # Acknowledgements are followed between single links only: a merged NIC stands for several.
-    row_of_ends = {
-        (ports[port].node, ports[port].peer): row for row, port in enumerate(senders) if links[row] == 1
-    }
-    reverse = [
-        row_of_ends.get((ports[port].peer, ports[port].node), -1) if links[row] == 1 else -1
-        for row, port in enumerate(senders)
-    ]
+    row_of = {port: row for row, port in enumerate(senders) if links[row] == 1}
+    back = reverse_ports(ports)
+    reverse = [row_of.get(back[port], -1) if links[row] == 1 else -1 for row, port in enumerate(senders)]
     shared = np.array([port in shared_nics for port in senders], dtype=np.bool_)
     homes = [switch_of[ports[port].node] for port in senders[nics:]]
     fabric = Fabric(

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from telemetry.topology import GBPS
-from tests.unit.twin.fluid.problems import CHURNING, STEADY, flow, line, star
+from telemetry.topology import GBPS, Host, Link, Topology
+from tests.unit.twin.fluid.problems import CHURNING, STEADY, flow, line, problem, star
 from tests.unit.twin.kernels.uncompiled import long_uncompiled
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid import model
@@ -66,6 +66,26 @@ def test_acknowledgements_take_their_part_of_the_way_back() -> None:
     loaded = star(rows, hosts=2, duration_s=1e-3, ack_wire_bytes=60)
     ratio = one(loaded, NEVER).goodput_bytes_per_s / one(free, NEVER).goodput_bytes_per_s
     assert ratio == pytest.approx(1 / 1.06, abs=2e-3)
+
+
+def test_acknowledgements_go_back_on_the_cable_that_brought_the_data() -> None:
+    hosts, cables = tuple(map(Host, "abcd")), ("u", "v")
+    links = [Link(host.name, "lm"[i // 2], 40.0, 1.0, None, host.name) for i, host in enumerate(hosts)]
+    links += [Link("l", "m", 10.0, 1.0, cable, cable) for cable in cables]
+    topology = Topology(hosts, ("l", "m"), tuple(links))
+    port = topology.port_index
+    nic = {name: topology.ports_of[name][0] for name in "abcd"}
+    # Both ways over u, one way over v.
+    paths = [
+        (nic["a"], port["l", "u"], port["m", "c"]),
+        (nic["b"], port["l", "v"], port["m", "d"]),
+        (nic["c"], port["m", "u"], port["l", "a"]),
+    ]
+    rows = [flow("a", "c"), flow("b", "d"), flow("c", "a")]
+    routed = problem(topology, rows, [("l", "m")], CHURNING, 1e-3, None, ack_wire_bytes=60)
+    flows = replace(routed.flows, path_ports=np.array(paths, dtype=np.int32).ravel())
+    found = one(replace(routed, flows=flows, window_s=(5e-4, 1e-3)), NEVER)
+    assert found.goodput_bytes_per_s == pytest.approx(10 * GBPS * (1 + 2 / 1.06), rel=2e-3)
 
 
 @long_uncompiled
