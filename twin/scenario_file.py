@@ -109,14 +109,17 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
 
 
 def check_keys(document: Mapping[str, Any], known: Sequence[str] = _KEYS, *, where: str) -> None:
-    """Raises ``ScenarioError`` for a key that a scenario, or a part with the keys ``known``, does not have:
-    misspelt, it would be a default.
+    """Raises ``ScenarioError`` for a key that seems to be a misspelt one of a scenario, or of a part with the
+    keys ``known``: it would be a default in silence. Others, such as notes of who made it, are not read.
     """
-    for key in document:
-        if key not in known:
-            near = get_close_matches(str(key), known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "remove it"
-            raise ScenarioError(where, f"key {key!r}", f"keys are {', '.join(known)}", remedy)
+    missing = [key for key in known if key not in document]
+    for key in map(str, document):
+        near = get_close_matches(key, missing, n=1, cutoff=0.8)
+        near = near or [one for one in missing if one.startswith(f"{key}_") or key.startswith(f"{one}_")]
+        if key not in known and near:
+            raise ScenarioError(
+                where, f"key {key!r}", f"keys are {', '.join(known)}", f"did you mean {near[0]}?"
+            )
 
 
 def dcqcn_from_json(document: object, *, where: str = "dcqcn", missing: DcqcnParams = PAPER) -> DcqcnParams:

@@ -64,7 +64,7 @@ class Fabric:
         return scenario if same else replace(scenario, **found)
 
 
-_FABRIC = TypeAdapter(Fabric)  # ignores keys of a scenario file that say nothing of a fabric
+_FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
 
 
 def read_json(path: Path, what: str) -> Any:

@@ -192,8 +192,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "dcqcn beyond all numbers": ({"dcqcn": {"rai_gbps": 10**400}}, "rai_gbps.*finite"),
     "dcqcn clamp": ({"dcqcn": {"clamp_target_rate": 1}}, "true or false"),
     "name that no output encodes": ({"name": "a\ud800"}, r"mine.json name: received 'a\\ud800'; .*printable"),
-    "key misspelt": ({"dcqn": {"g": 0.5}}, "mine.json: received key 'dcqn'; keys are .*; did you mean dcqcn"),
-    "key of nothing": ({"zzz": 1}, "mine.json: received key 'zzz'; .*; remove it"),
+    "key misspelt": ({"nic_clases": {}}, "mine.json: received key 'nic_cl.*did you mean nic_classes"),
+    "key cut short": ({"ack": 60}, "received key 'ack'; .*; did you mean ack_wire_bytes"),
     "flow without the key bytes": (
         {"flows": [{"src": "a", "dst": "c", "byte": 1, "start_s": 0}]},
         "flows row 1: received key 'byte'.*did you mean bytes",
