@@ -139,16 +139,14 @@ def _modelled_apart(
     arrivals = replace(
         arrivals, start_s=np.where(lasting, np.minimum(arrivals.start_s, since_s), arrivals.start_s)
     )
+    if not finite.any() or spacing <= 2 * packet_bytes:
+        return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
     parts, few = cut(arrivals, until_s), arrivals.n_samples < MANY_SAMPLES
-    whole = finite & ~parts  # a part of a message tells no size
-    if not whole.any():
-        whole = finite
+    whole = finite & ~parts if (finite & ~parts).any() else finite  # a part of a message tells no size
     small_ones = np.count_nonzero(whole & few) >= _FEW_SMALL
     if not small_ones:  # what seems to be one at the window's end has begun shortly before
-        begun = parts & few & ~arrivals.ran_before
-        arrivals = replace(arrivals, wire_bytes=np.where(begun, np.inf, arrivals.wire_bytes))
-    if not whole.any() or spacing <= 2 * packet_bytes:
-        return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
+        first_ones = parts & few & ~arrivals.ran_before
+        arrivals = replace(arrivals, wire_bytes=np.where(first_ones, np.inf, arrivals.wire_bytes))
     fit = fit_sizes(
         arrivals.n_samples[whole],
         spacing,
@@ -157,7 +155,8 @@ def _modelled_apart(
         end_seen=arrivals.end_seen[whole],
     )
     window_bytes = float(arrivals.sent_bytes[whole].sum())
-    seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
+    kept = np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s))
+    seen, parts = arrivals.take(kept), parts[kept]
     finite = np.isfinite(seen.wire_bytes)
     # In order of receivers, so that each gets an even part of every size.
     receiver = numbered(seen.dst_host)
@@ -169,7 +168,6 @@ def _modelled_apart(
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * RUNNING_FROM_S))
-    parts = cut(seen, until_s)
     for batch, began_s in batches(seen, first_s, seen.start_s <= RUNNING_FROM_S):
         begun = batch[~running[batch]]
         start[begun] = max(began_s, since_s + 2 * RUNNING_FROM_S)

@@ -105,6 +105,24 @@ def test_what_was_seen_before_the_window_was_running_when_it_opened() -> None:
     assert found(times, end_ns=200 * MS).running_at_open.tolist() == [False]
 
 
+def test_the_usual_pace_tells_of_a_slow_message_s_few_samples() -> None:
+    pace = MS // 3
+    large = [at for flow in range(20) for at in range(10 * MS + flow, 90 * MS, pace)]
+    flows = [flow for flow in range(20) for _ in range(10 * MS + flow, 90 * MS, pace)]
+    slowed = [98 * MS, 98 * MS + 5000, 98 * MS + 10_000]  # at line rate, and since then more slowly
+    made = found(
+        [*large, MS, *slowed],
+        flow=[*flows, 20, 21, 21, 21],
+        before_ns=[-1] * 20 + [MS - 8 * pace, -1],
+    )
+    assert made.sending_at_close.tolist() == [False] * 21 + [True]
+    assert made.ran_before.tolist() == [False] * 20 + [True, False]
+    assert not made.running_at_open.any(), "a message that began long ago: it is not put back to the start"
+    few = found([MS, *slowed], flow=[0, 1, 1, 1], before_ns=[MS - 8 * pace, -1])
+    assert not few.sending_at_close.any()
+    assert not few.ran_before.any()
+
+
 def test_the_estimates_are_right_on_average() -> None:
     rng = np.random.default_rng(11)
     packet_ns, packets, rate = 80.0, 640, 1 / 64

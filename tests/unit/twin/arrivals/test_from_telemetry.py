@@ -64,6 +64,7 @@ class Seen:
     last_s: float
     path: int = 0
     sent_bytes: float | None = None
+    ran_before: bool = False
 
 
 def queue(switch: str, port: str, depth: float, busy: float = 0.1, number: int = 3) -> QueueState:
@@ -108,7 +109,7 @@ def state(
             np.array([one.wire_bytes if one.sent_bytes is None else one.sent_bytes for one in ordered]),
             np.ones(len(ordered), np.int64),
             np.zeros(len(ordered), np.bool_),
-            np.zeros(len(ordered), np.bool_),
+            np.array([one.ran_before for one in ordered], np.bool_),
         ),
         bytes_by_class=dict.fromkeys(FlowClass, 0.0),
         flows_by_class=dict.fromkeys(FlowClass, 0),
@@ -207,6 +208,17 @@ def test_of_a_long_window_the_end_is_replayed() -> None:
     assert scenario.flows.rest is not None
     assert scenario.flows.rest.tolist() == (scenario.flows.start_s == 0.0).tolist()
     assert REPLAY_S == 0.05
+
+
+def test_what_ran_before_the_window_is_a_rest_there_too() -> None:
+    seen = [
+        Seen("a", "c", 5e4, 0.0, 0.001, ran_before=True),
+        Seen("b", "c", 5e4, 0.0, 0.001),
+        Seen("b", "c", 5e4, 0.002, 0.003, ran_before=True),
+    ]
+    flows = built(state(seen)).flows
+    assert flows.rest is not None
+    assert flows.rest.tolist() == [True, False, True]
 
 
 def test_flows_between_strangers_are_left_out() -> None:

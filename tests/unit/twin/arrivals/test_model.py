@@ -118,9 +118,11 @@ def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrival
         for to in range(15):
             at = np.sort(begin_s + lasting_s * rng.uniform(0.0, 1.0, rng.poisson(size / (64 * PACKET))))
             at = at[(at > 0.0) & (at < until_s)]
+            if not len(at):
+                continue
             shown = len(at) * 64 * PACKET
             start_s = 0.0 if begin_s < 0.0 else max(at[0] - shown / (len(at) + 1) / NIC, 1e-8)
-            wire = math.inf if begin_s + lasting_s > until_s else shown
+            wire = math.inf if begin_s + lasting_s > until_s and len(at) > 2 else shown
             rows.append((f"d{to}", wire, start_s, at[-1], shown, len(at)))
     to_host, wire, start, last, sent, n = zip(*rows, strict=True)
     return FlowArrivals(
@@ -148,6 +150,20 @@ def test_messages_of_a_collective_are_of_one_size_at_the_edges_of_the_window_too
     assert by_step[0, 0] == pytest.approx(0.7e6, rel=0.2), "what was left of it"
     assert by_step[1:4, 0] == pytest.approx(2e6, rel=0.1)
     assert np.isfinite(by_step[4, 0])
+
+
+def test_what_is_left_of_a_message_or_has_begun_is_no_small_one() -> None:
+    step_s = 15 * 2e6 / NIC + 2e-4
+    begins = [step_s * (number - 0.88) for number in range(5)]
+    seen = collective(begins, until_s := begins[-1] + 0.08 * step_s, 2e6)
+    small = seen.sent_bytes < 3e5
+    assert np.count_nonzero(small & seen.ran_before) > 5
+    assert np.count_nonzero(small & np.isfinite(seen.wire_bytes) & ~seen.ran_before) > 2
+    model = undone(seen, until_s=until_s)
+    found = model.arrivals
+    assert model.unseen == 0
+    assert found.wire_bytes[~found.ran_before].min() > 1e6
+    assert found.wire_bytes[found.ran_before].sum() == seen.wire_bytes[seen.ran_before].sum()
 
 
 def incast(size: np.ndarray | float, one_in: int) -> FlowArrivals:
