@@ -86,6 +86,8 @@ _SLOWEST_MARGIN = 7.0
 _RECENT_GAPS = 8
 _STILL_SENDING_GAPS = 6.0
 _MAY_BE_SENDING_GAPS = 12.0
+# Of the window, at most: where large messages are slow, most others would seem to outlast it.
+_EDGE, _LONGEST_EDGE_NS = 0.1, 5_000_000
 _STILL_SENDING_SAMPLES = 3
 _FEW_LARGE = 20
 
@@ -161,7 +163,8 @@ def messages(
     pace_ns = (sent[last] - sent[last - recent]) / np.maximum(recent, 1)
     quiet_ns = end_ns - samples.ts_ns[order[last]]
     # At line rate at first, it may have been slowed down since.
-    usual_ns = _usual_pace_ns(pace_ns, count)
+    edge_ns = min(_EDGE * settings.length_ns, _LONGEST_EDGE_NS)
+    usual_ns = min(_usual_pace_ns(pace_ns, count), edge_ns / _MAY_BE_SENDING_GAPS)
     at_close = (count >= _STILL_SENDING_SAMPLES) & (
         quiet_ns < _STILL_SENDING_GAPS * np.maximum(pace_ns, usual_ns)
     )

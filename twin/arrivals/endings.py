@@ -17,7 +17,7 @@ from twin.arrivals.sizes import SizeFit
 
 _EARLY = 0.1  # of the window
 _FROM = 0.25  # of the bytes that one which outlasts the window sends in it: endings are counted from there on
-_LARGE_SAMPLES, _FEW_LARGE, _APART = 9, 20, 12.0
+_LARGE_SAMPLES, _FEW_LARGE, _APART, _LONGEST_EDGE_S = 9, 20, 12.0, 0.005
 _FEW_ENDINGS = 20  # fewer tell how often messages end to no better than a quarter
 
 
@@ -30,13 +30,15 @@ def early(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
 
 def cut(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
     """Of which messages a window of ``duration_s`` may show a part only: those that ran before it, and those
-    whose last sample is nearer to its end than samples of large messages may be apart.
+    whose last sample is nearer to its end than samples of large messages may be apart: 5 ms or a tenth of it
+    at most.
     """
     large = arrivals.n_samples >= _LARGE_SAMPLES
     if np.count_nonzero(large) < _FEW_LARGE:
         return arrivals.ran_before
-    apart_s = (arrivals.last_s - arrivals.start_s)[large] / arrivals.n_samples[large]
-    return arrivals.ran_before | (arrivals.last_s > duration_s - _APART * float(np.median(apart_s)))
+    apart_s = float(np.median((arrivals.last_s - arrivals.start_s)[large] / arrivals.n_samples[large]))
+    edge_s = min(_APART * apart_s, _EARLY * duration_s, _LONGEST_EDGE_S)
+    return arrivals.ran_before | (arrivals.last_s > duration_s - edge_s)
 
 
 def bytes_per_ending(arrivals: FlowArrivals, duration_s: float) -> float:

@@ -46,7 +46,7 @@ def found(
         nic_bytes_per_s=np.full(n, RATE),
         last_before_ns=np.array(before_ns or [-1] * (int(numbers.max()) + 1)),
         end_ns=end_ns,
-        settings=WindowSettings(),
+        settings=WindowSettings(period_ns=10 * MS),
         short=None if short is None else np.array(short),
     )
 
@@ -121,6 +121,20 @@ def test_the_usual_pace_tells_of_a_slow_message_s_few_samples() -> None:
     few = found([MS, *slowed], flow=[0, 1, 1, 1], before_ns=[MS - 8 * pace, -1])
     assert not few.sending_at_close.any()
     assert not few.ran_before.any()
+
+
+def test_slow_messages_leave_nine_tenths_of_the_window_to_others() -> None:
+    pace = 4 * MS
+    large = [at for flow in range(20) for at in range(MS + flow, 99 * MS, pace)]
+    flows = [flow for flow in range(20) for _ in range(MS + flow, 99 * MS, pace)]
+    short = [80 * MS, 80 * MS + 5000, 80 * MS + 10_000]
+    made = found(
+        [*large, 20 * MS, *short],
+        flow=[*flows, 20, 21, 21, 21],
+        before_ns=[-1] * 20 + [-2 * MS, -1],
+    )
+    assert made.sending_at_close.tolist() == [True] * 20 + [False] * 2
+    assert not made.ran_before.any()
 
 
 def test_the_estimates_are_right_on_average() -> None:
