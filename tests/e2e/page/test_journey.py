@@ -19,7 +19,7 @@ from tests.e2e.test_lab import DEFAULT
 pytestmark = pytest.mark.e2e
 
 SCREENSHOTS = REPOSITORY / "tests/out/screenshots"
-TRAFFIC = "websearch:0.7,incast:7:each_bytes=64KB:period=500us"
+TRAFFIC = "hadoop:0.4,incast:7:each_bytes=64KB:period=250us"
 FABRIC = ("--leaves", "2", "--spines", "2", "--hosts", "4", "--traffic", TRAFFIC)
 WIDE: ViewportSize = {"width": 1440, "height": 900}
 NARROW: ViewportSize = {"width": 390, "height": 844}
