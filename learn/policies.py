@@ -36,7 +36,7 @@ KEPT = Path(__file__).parents[1] / "twin" / "senders" / "policies"
 OUT = Path(__file__).parent / "out"
 SEED = 1
 FLOWS = (2, 16, 64)
-TREES, DEPTH = 16, 4
+TREES, DEPTH = 32, 4
 TURNS, ROWS, ROLLOUTS = 3, 40_000, 40  # what trees learn from
 INFLATION_TOLERANCE = {rlcc.NAME: 0.15, decc.NAME: 0.3}
 """How far two trainings of one recipe may settle apart, relative, by the name that a file's begins with.

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -298,10 +299,8 @@ def mixed(plot: Path | None) -> Table:
 
 
 def _draw(curves: Mapping[Mix, tuple[Sequence[float], KminFloor]], into: Path) -> None:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        sys.exit("--plot: it takes matplotlib; run scripts/setup bench")
+    import matplotlib as mpl
+
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "senders", "font.size": 9})
     mpl.rcParams["axes.spines.top"] = mpl.rcParams["axes.spines.right"] = False
@@ -399,6 +398,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--plot", type=Path, help="draw what DCQCN gets in mixed fleets into this SVG file")
     asked = parser.parse_args(arguments)
+    if asked.plot is not None and find_spec("matplotlib") is None:
+        parser.error("--plot: it takes matplotlib; run scripts/setup bench")
     workers = make_workers(os.cpu_count() or 1)
     tables: dict[str, Callable[[], Table]] = {
         "traffic": lambda: traffic(
