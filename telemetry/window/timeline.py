@@ -10,9 +10,10 @@ leave it behind. So the end moves by the number of reports, not by the largest t
   newest periods of this one hold, not outvoted by later reports of this one, the window restarts there. They
   must also be as dense as those here, or go on for two windows beyond the end, or be more than all that are
   here: one sender's body may hold tens of thousands, while the others' are still under way;
-- what is older than the window is rejected, as it is late. Only in a timeline's first two windows it may be a
-  rival as well, where it goes on beside it and is more than all that are here: the one sender whose clock is
-  ahead may have been the first.
+- what is up to ten windows older than the window is rejected, as it is late, and may be a rival as well: the
+  clocks here may be ahead, or all may have been set back. It must be more than all that are here, and go on
+  like a clock: beside this timeline at about its pace, where reports sent late catch up, or for two windows
+  while nothing of this one comes.
 
 The end depends only on which reports were seen, not on their order (after the first few dozen).
 """
@@ -46,7 +47,8 @@ class Verdict(IntEnum):
 @dataclass(slots=True)
 class _Rival:
     """Another timeline: the periods its reports span, and how many support it; its first period since it has
-    been seen, the end here then, and its reports by period, of the newest.
+    been seen, the end here then, and its reports by period, of the newest. ``alone``: its newest period when
+    the last report came here.
     """
 
     low: int
@@ -54,6 +56,7 @@ class _Rival:
     votes: int
     since: int
     beside: int
+    alone: int
     counts: dict[int, int]
 
 
@@ -66,7 +69,6 @@ class Timeline:
         self._rival: _Rival | None = None
         self._counts: dict[int, int] = {}
         self._total = 0
-        self._first_end = 0
         self.end: int | None = None
         """The newest accepted period; None before the first report."""
 
@@ -91,9 +93,7 @@ class Timeline:
         ahead = self._advanced(self._merged(unique, counts), self.end, self._total + len(periods))
         low, high = min(self.oldest, ahead), ahead + self._settings.n_periods
         verdicts = self._verdicts(periods, low, high)
-        far = verdicts == Verdict.FAR
-        if self.end - self._first_end < _GOES_ON_WINDOWS * self._settings.n_periods:
-            far |= verdicts == Verdict.TOO_OLD
+        far = verdicts != Verdict.KEEP
         if not far.any():
             self._outvote(len(periods))
             return verdicts, False
@@ -102,7 +102,7 @@ class Timeline:
         newest = sorted(self._counts)[-2:]
         rule = min(max(self._settings.confirm_reports, *(self._counts[p] for p in newest)), _VOTES_LIMIT)
         self._outvote(int(np.count_nonzero(verdicts == Verdict.KEEP)))
-        if rival.votes < rule or not self._outweighed_by(rival):
+        if rival is None or rival.votes < rule or not self._outweighed_by(rival):
             return verdicts, False
         self._counts, self._total, self.end, self._rival = {}, 0, None, None
         high = self._reach(unique, counts, rival.low, rival.high)
@@ -111,17 +111,18 @@ class Timeline:
     def _outweighed_by(self, rival: _Rival) -> bool:
         """Whether the rival is more than some senders among all: where its fullest period has as many reports
         as a usual one here, where it goes on, or where it outnumbers all reports here; one of late reports
-        must do both of the latter.
+        must outnumber them and go on as a clock does.
         """
         here, counts = sum(self._counts.values()), rival.counts
         # A period's worth of reports may lie in two.
         fullest = max(count + counts.get(period + 1, 0) for period, count in counts.items())
         assert self.end is not None
+        long = _GOES_ON_WINDOWS * self._settings.n_periods
         if self.oldest - self._late <= rival.high < self.oldest:
-            return self.end - rival.beside >= self._settings.max_jump_periods and rival.votes > here
-        goes_on = rival.since > self.end and (
-            rival.high - rival.since >= _GOES_ON_WINDOWS * self._settings.n_periods
-        )
+            moved = self.end - rival.beside
+            paced = moved >= self._settings.max_jump_periods and rival.high - rival.since <= 2 * moved
+            return rival.votes > here and (paced or rival.high - rival.alone >= long)
+        goes_on = rival.since > self.end and rival.high - rival.since >= long
         return fullest * len(self._counts) >= here or goes_on or rival.votes > here
 
     def _reach(self, unique: NDArray[np.int64], counts: NDArray[np.int64], low: int, high: int) -> int:
@@ -139,11 +140,8 @@ class Timeline:
         unique, counts = np.unique(periods, return_counts=True)
         self._counts = self._merged(unique, counts)
         self._total += len(periods)
-        begins = self.end is None
         start = min(self._counts) if self.end is None or self._total < _SETTLED_REPORTS else self.end
         self.end = self._advanced(self._counts, start, self._total)
-        if begins:
-            self._first_end = self.end
         gone = [period for period in self._counts if period < self.oldest]
         for period in gone:
             del self._counts[period]
@@ -179,7 +177,10 @@ class Timeline:
         verdicts[(periods > high) | (periods < low - self._late)] = Verdict.FAR
         return verdicts
 
-    def _updated_rival(self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int) -> _Rival:
+    def _updated_rival(
+        self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int
+    ) -> _Rival | None:
+        """The rival with these reports in it; None where they are of neither timeline."""
         assert self.end is not None
         low, high, votes = self._biggest_cluster(unique, counts, first)
         inside = (unique >= low) & (unique <= high)
@@ -190,20 +191,24 @@ class Timeline:
                 here[period] = here.get(period, 0) + count
             low, high = min(low, rival.low), max(high, rival.high)
             since = min(low, rival.since)
-            rival = _Rival(low, high, rival.votes + votes, since, rival.beside, here)
+            rival = _Rival(low, high, rival.votes + votes, since, rival.beside, rival.alone, here)
         elif rival is not None and low > rival.high > self.end:
             # The same rival further on: with few reports a minute, its gaps may exceed a window.
-            rival = _Rival(low, high, rival.votes + votes, rival.since, rival.beside, here)
+            rival = _Rival(low, high, rival.votes + votes, rival.since, rival.beside, rival.alone, here)
         elif rival is None or votes > rival.votes:
-            rival = _Rival(low, high, votes, low, self.end, here)
+            rival = _Rival(low, high, votes, low, self.end, high, here)
+        else:
+            rival.votes -= votes
+            return None
         oldest = rival.high - reach + 1
         rival.counts = {period: count for period, count in rival.counts.items() if period >= oldest}
         self._rival = rival
         return rival
 
     def _outvote(self, votes: int) -> None:
-        if self._rival is not None:
+        if self._rival is not None and votes:
             self._rival.votes -= votes
+            self._rival.alone = self._rival.high
             if self._rival.votes <= 0:
                 self._rival = None
 

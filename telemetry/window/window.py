@@ -308,7 +308,7 @@ class Window:
                 if self._in_another_unit(ts_ns)
                 else "correct the sink's clock; if it is right, the window follows once enough reports agree"
                 if far
-                else "send reports sooner, or lengthen the window",
+                else "correct the sink's clock, send reports sooner, or lengthen the window",
             )
         self._count(
             skewed=int(np.count_nonzero(verdicts == Verdict.FAR)),

@@ -36,21 +36,48 @@ def test_one_sender_of_ten_does_not_take_the_window_away_by_one_large_body(wrong
     assert timeline.end == NOW + 14
 
 
+@pytest.mark.parametrize("alone", [0, 1, 60])
 @pytest.mark.parametrize("ahead", [11, 30, 100])
-def test_the_one_clock_that_is_ahead_gives_way_to_the_others_though_it_was_the_first(ahead: int) -> None:
+def test_the_one_clock_that_is_ahead_gives_way_to_the_others_however_long_it_was_alone(
+    ahead: int, alone: int
+) -> None:
     timeline = Timeline(WindowSettings())
-    for second in range(NOW, NOW + 15):
-        for sender in range(10):
+    for second in range(NOW - alone, NOW + 15):
+        for sender in range(10 if second >= NOW else 1):
             rejected(timeline, second + (0 if sender else ahead), 20_000)
     assert timeline.end == NOW + 14
 
 
-def test_many_late_reports_at_once_do_not_take_the_window_back() -> None:
+@pytest.mark.parametrize("back", [11, 40, 109, 111])
+def test_a_step_back_of_all_clocks_is_followed_after_two_windows_at_most(back: int) -> None:
     timeline = Timeline(WindowSettings())
-    rejected(timeline, NOW, 2_000)
-    for second in range(NOW - 60, NOW - 20):
+    for second in range(NOW, NOW + 60):
         rejected(timeline, second, 20_000)
-    assert timeline.end == NOW
+    for second in range(NOW + 60 - back, NOW + 82 - back):
+        rejected(timeline, second, 20_000)
+    assert timeline.end == NOW + 81 - back
+
+
+@pytest.mark.parametrize("times_as_fast", [4, 10])
+def test_reports_sent_late_do_not_take_the_window_back(times_as_fast: int) -> None:
+    timeline = Timeline(WindowSettings())
+    late = iter(range(NOW - 60, NOW))
+    for second in range(NOW, NOW + 60 // times_as_fast):
+        rejected(timeline, second, 2_000)
+        for _ in range(times_as_fast):
+            rejected(timeline, next(late), 20_000)
+        assert timeline.end == second
+
+
+def test_a_second_wrong_clock_does_not_bring_the_window_to_the_first() -> None:
+    timeline = Timeline(WindowSettings())
+    for second in range(NOW, NOW + 15):
+        rejected(timeline, second, 20_000)
+    rejected(timeline, NOW + HOUR, 10_000)
+    for second in range(NOW + 15, NOW + 30, 4):
+        rejected(timeline, second, 2_000)
+    rejected(timeline, NOW - HOUR, 2_000)
+    assert timeline.end == NOW + 27
 
 
 def test_a_step_of_all_clocks_is_followed_within_a_second() -> None:
