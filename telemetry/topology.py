@@ -315,11 +315,14 @@ def _address(text: str | None) -> str | None:
 
 
 def plain_address(text: str) -> str:
-    """An IPv6 address in one of its many spellings, that of binary reports; anything else as it is."""
+    """An IPv6 address in one of its many spellings, that of binary reports, or the IPv4 address that it
+    stands for, as in a GID; anything else as it is.
+    """
     try:
-        return inet_ntop(AF_INET6, inet_pton(AF_INET6, text)) if ":" in text else text
+        plain = inet_ntop(AF_INET6, inet_pton(AF_INET6, text)) if ":" in text else text
     except (OSError, ValueError):
         return text
+    return plain.removeprefix("::ffff:") if "." in plain else plain
 
 
 def _mix(value: int, salt: int) -> int:

@@ -16,6 +16,7 @@ from telemetry.decode.p4.columns import FlowColumns
 from telemetry.decode.p4.devices import Devices, TimeUnit
 from telemetry.decode.p4.plan import NOTHING_8, NOTHING_32
 from telemetry.report import FlowKeys, HopSite
+from telemetry.topology import plain_address
 
 _MIXERS = tuple(
     np.uint64(number)
@@ -421,7 +422,7 @@ def _ipv4(address: int) -> str:
 
 
 def _ipv6(high: int, low: int) -> str:
-    return socket.inet_ntop(socket.AF_INET6, (high << 64 | low).to_bytes(16, "big"))
+    return plain_address(socket.inet_ntop(socket.AF_INET6, (high << 64 | low).to_bytes(16, "big")))
 
 
 def _joined(keys: Sequence[FlowKeys]) -> FlowKeys:

@@ -38,12 +38,21 @@ def test_ports_are_both_ends_of_every_link() -> None:
     assert topology.switch_names == {"l1", "l2", "s1", "s2"}
 
 
-@pytest.mark.parametrize("spelt", ["2001:DB8::1", "2001:db8:0:0::1", "2001:0db8::0001"])
-def test_an_ipv6_address_is_that_of_reports_however_it_is_spelt(spelt: str) -> None:
+@pytest.mark.parametrize(
+    ("spelt", "plain"),
+    [
+        ("2001:DB8::1", "2001:db8::1"),
+        ("2001:db8:0:0::1", "2001:db8::1"),
+        ("2001:0db8::0001", "2001:db8::1"),
+        ("::FFFF:10.9.0.1", "10.9.0.1"),
+        ("::ffff:0:a09:1", "::ffff:0:a09:1"),
+    ],
+)
+def test_an_ipv6_address_is_that_of_reports_however_it_is_spelt(spelt: str, plain: str) -> None:
     named = copy.deepcopy(DOCUMENT)
     named["hosts"][2]["ip"] = spelt
-    assert topology_from_json(named).host_by_address["2001:db8::1"] == "h3"
-    named["hosts"][1]["ip"] = "2001:db8::1"
+    assert topology_from_json(named).host_by_address[plain] == "h3"
+    named["hosts"][1]["ip"] = plain
     with pytest.raises(TopologyError, match="an address belongs to one host"):
         topology_from_json(named)
 

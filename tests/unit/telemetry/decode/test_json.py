@@ -93,6 +93,12 @@ def test_addresses_of_ipv6_are_as_in_binary_reports_however_spelt() -> None:
     assert [(key.src, key.dst) for key in batch.flow_keys] == [("2001:db8::1", "fe80::1%eth0")]
 
 
+@pytest.mark.parametrize("spelt", ["::ffff:10.0.0.1", "0:0:0:0:0:FFFF:0a00:0001"])
+def test_ipv4_written_as_ipv6_is_the_ipv4_host(spelt: str) -> None:
+    (flow,) = decode(json.dumps(GOOD | {"flow": GOOD["flow"] | {"src": spelt}}).encode()).batch.flow_keys
+    assert flow.src == "10.0.0.1"
+
+
 def test_columns_hold_what_was_sent_and_say_what_was_not() -> None:
     batch = decode(TEXT).batch
     assert batch.flow_keys[batch.flow[0]] == ("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)

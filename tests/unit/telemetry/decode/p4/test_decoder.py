@@ -407,6 +407,12 @@ def test_a_packet_is_as_long_as_it_says_however_the_report_is_padded(
         assert reports.batch.packet_bytes.tolist() == [len(untold)] * copies
 
 
+def test_ipv4_written_as_ipv6_is_the_ipv4_host() -> None:
+    flow = FlowKey("::ffff:10.0.0.1", "2001:db8::2", 7, 8, 17)
+    report = inner_only_v2(packet(flow, b"", packet_bytes=100), InnerType.IPV6, flags=2)
+    assert flow_of(alone(datagram_v2(9, 0, 0, [report]))).src == "10.0.0.1"
+
+
 def test_ipv6_options_lead_to_the_ports() -> None:
     flow = FlowKey("2001:db8::1", "2001:db8::2", 7, 8, 17)
     plain = packet(flow, b"", packet_bytes=100)
