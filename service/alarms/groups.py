@@ -292,7 +292,9 @@ class AlarmGroups:
         for one in of_incasts:
             same_kind_there = any(member[0] == cause[0] and member[2] == cause[1] for member in one.members)
             if one.incast is not None and (
-                one.incast.receiver in receivers or (one.incast.switch == cause[1] and same_kind_there)
+                one.incast.receiver in receivers
+                # What another incast explains is that one's.
+                or (not related and one.incast.switch == cause[1] and same_kind_there)
             ):
                 return one
         if not related and cause in by_cause:

@@ -109,6 +109,20 @@ def test_two_incasts_are_two_alarms() -> None:
     }
 
 
+def test_two_incasts_at_ports_of_one_switch_are_two_alarms_and_end_apart() -> None:
+    world = World()
+    beside = alarm("ecn_off", "leaf1 e1 queue 3")
+    incasts = INCAST, IncastSite("h1", 3, "leaf1", "e1", TOPOLOGY)
+    assert world.sees(QUEUE, incasts=incasts) == [("raised", "1 ecn_off")]
+    assert world.sees(QUEUE, beside, *FRAMES, incasts=incasts) == [
+        ("members", "3 ecn_off"),
+        ("raised", "1 ecn_off"),
+    ]
+    assert world.sees(beside, incasts=incasts[1:]) == [("cleared", "3 ecn_off")]
+    (left,) = world.groups.active
+    assert left.incast == incasts[1]
+
+
 def test_the_lead_stays_until_another_is_worse() -> None:
     world = World()
     first, second = FRAMES
