@@ -75,6 +75,7 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/rollouts"): (404,),
     ("get", "/v1/alarms"): (404,),
     ("get", "/v1/nics"): (404,),
+    ("get", "/v1/lossless"): (404,),
     ("put", "/v1/freeze"): (503,),
     ("get", "/v1/events"): (503,),
     ("get", "/v1/audit"): (503,),

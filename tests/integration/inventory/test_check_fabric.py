@@ -284,6 +284,26 @@ async def test_findings_are_an_answer_an_alarm_a_switch_and_a_metric(
 
 
 @pytest.mark.anyio
+async def test_findings_come_page_by_page_of_one_reading(here: Running, switches: Switches) -> None:
+    switches.lay(spine1=small_headroom)
+    switches.servers["leaf1"].close()
+    await here.service.lossless.read()
+    whole = await here.get("/v1/lossless")
+    assert whole["findings"]
+    assert len(whole["unread"]) == 1
+    pages = [await here.get("/v1/lossless?limit=1")]
+    while pages[-1]["next"] is not None:
+        pages.append(await here.get(f"/v1/lossless?limit=1&after={pages[-1]['next']}"))
+    for name in ("findings", "unchecked", "unread"):
+        assert [one for page in pages for one in page[name]] == whole[name]
+    assert {sum(len(page[name]) for name in ("findings", "unchecked", "unread")) for page in pages} == {1}
+    switches.servers["leaf1"].restart()
+    refused = await here.client.get("/v1/lossless?after=1_1")
+    assert refused.status_code == 404
+    assert "read again since" in refused.text
+
+
+@pytest.mark.anyio
 async def test_what_was_read_while_a_rollout_began_is_dropped(
     here: Running, switches: Switches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
