@@ -238,7 +238,7 @@ class ConditionMetrics:
         figures = {
             "packet_p99_slowdown": (
                 "packet_p99_slowdown",
-                "99th percentile of the time of a full packet through the fabric ÷ its time on an idle path.",
+                "99th percentile of a full packet's time to its acknowledgement ÷ its time on an idle path.",
             ),
             "elephant_slowdown": (
                 "elephant_slowdown",

@@ -275,14 +275,14 @@ class ConditionSettings(Section):
     """Thresholds of the verdict on the fabric: from ``..._watch`` on it is to be watched, from ``..._bad`` on
     it is not well (none: never).
 
-    It is measured every ``every_s`` seconds. Slowdowns are durations ÷ durations alone: of one packet that
-    crosses (p99), and of messages of 1 MB and more (mean). Shares are from 0 to 1: of port time paused, of
-    packets lost and marked.
+    It is measured every ``every_s`` seconds. Slowdowns are durations ÷ durations alone: of one packet, to its
+    acknowledgement (p99), and of messages of 1 MB and more (mean). Shares are from 0 to 1: of port time
+    paused, of packets lost and marked.
     """
 
     every_s: float = Field(default=10.0, gt=0)
-    packet_p99_slowdown_watch: float | None = Field(default=20.0, gt=1)
-    packet_p99_slowdown_bad: float | None = Field(default=100.0, gt=1)
+    packet_p99_slowdown_watch: float | None = Field(default=10.0, gt=1)
+    packet_p99_slowdown_bad: float | None = Field(default=50.0, gt=1)
     elephant_slowdown_watch: float | None = Field(default=5.0, gt=1)
     elephant_slowdown_bad: float | None = Field(default=20.0, gt=1)
     paused_share_watch: float | None = Field(default=0.001, gt=0)

@@ -353,7 +353,7 @@ class ConditionFigure(Document):
     """One figure of the newest window, its thresholds and its last hour."""
 
     name: str
-    """`packet_p99_slowdown` (a full packet that crosses the fabric) or `elephant_slowdown` (messages of 1 MB
+    """`packet_p99_slowdown` (a full packet, to its acknowledgement) or `elephant_slowdown` (messages of 1 MB
     and more), durations ÷ durations alone; `paused_share` of port time, `loss_share` or `marked_share` of
     packets.
     """

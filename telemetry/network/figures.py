@@ -1,8 +1,10 @@
 """What the traffic of a window experienced: the figures that a gain compares, measured instead of predicted.
 
-They are comparable between windows, but not with predictions: they describe what packets met, while an engine
-integrates every queue over time. Sampling is undone as far as possible: a message counts if enough of its
-packets were sampled to tell its size and duration, and a reported packet counts for all those it stands for.
+Durations are those of the twin, to the last acknowledgement. Figures compare between windows, and roughly
+with predictions: they describe what packets met, while an engine integrates every queue over time.
+
+Sampling is undone as far as possible: a message counts if enough of its packets were sampled to tell its size
+and duration, and a reported packet counts for all those it stands for.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ SEEN_WELL = 8  # sampled packets of a message from which its size and duration a
 THROUGH_WITHIN = 1 / 8  # of the window, from its begin and to its end, a flow is seen that runs through it
 MICE_AT_LEAST = 300  # seen well, before three of them are a p99
 _QUANTILE = 0.99
+_ACK_BYTES = 60  # on the wire, as in a scenario
 
 
 class TrafficFigures(NamedTuple):
@@ -37,8 +40,8 @@ class TrafficFigures(NamedTuple):
     more messages do where they are slower. ``elephant_slowdown``: mean over messages of 1 MB or more that
     begin in it, duration ÷ duration alone; one still sending counts as far as it came.
     ``mice_p99_slowdown``: the same of messages under 100 KB. ``packet_p99_slowdown``: of a full packet that
-    waits as the reported packets did (depth ÷ rate of every queue on its path), ÷ its crossing alone; as
-    packets see the queues, which is deeper than over time.
+    waits as the reported packets did (depth ÷ rate of every queue on its path), to its acknowledgement, ÷ its
+    time alone; as packets see the queues, which is deeper than over time.
     """
 
     goodput_bytes_per_s: float | None
@@ -64,12 +67,11 @@ class WindowFigures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Routes:
-    """By path: the slowest link (bytes/s, the sender's included), and how long one full packet takes alone up
-    to its report and to its receiver (s). NaN where a port is unknown.
+    """By path: the slowest link (bytes/s, the sender's included), and how long one full packet takes alone,
+    from its first byte to its acknowledgement (s). NaN where a port is unknown.
     """
 
     slowest: NDArray[np.float64]
-    reported_s: NDArray[np.float64]
     alone_s: NDArray[np.float64]
 
 
@@ -189,16 +191,16 @@ def _slowdowns(
     routes: _Routes,
     path: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Duration ÷ duration alone of each message: all its bytes at the slowest link, and one crossing.
+    """Duration ÷ duration alone of each message: all its bytes at the slowest link, and a way there and back.
 
-    n packets sampled at random lie on average (n − 1)/(n + 1) of the duration apart; the crossing of the
-    first, with its wait, comes before.
+    n packets sampled at random lie on average (n − 1)/(n + 1) of the duration apart; the wait of the first
+    comes before.
     """
     stretch = (found.n_samples + 1) / np.maximum(found.n_samples - 1, 1)
     sending_s = (found.last_ns - first_ns) * stretch / NS_PER_S
-    crossing_s = routes.reported_s[path]
-    return (sending_s + np.nan_to_num(wait_s) + crossing_s) / (
-        found.wire_bytes / routes.slowest[path] + crossing_s
+    packet_s = routes.alone_s[path]
+    return (sending_s + np.nan_to_num(wait_s) + packet_s) / (
+        found.wire_bytes / routes.slowest[path] + packet_s
     )
 
 
@@ -222,14 +224,12 @@ def _routes(paths: Paths, topology: Topology, packet_bytes: float) -> _Routes:
             if index is not None:  # both directions of a link have its rate and delay
                 rate[side, site] = topology.ports[index].rate_bytes_per_s
                 delay_s[side, site] = topology.ports[index].delay_s
-    begin, last = paths.offset[:-1], paths.number[paths.offset[1:] - 1]
+    begin = paths.offset[:-1]
     nic = paths.number[begin]
     egress = rate[1][paths.number]
     slowest = np.fmin(np.minimum.reduceat(egress, begin), rate[0][nic])
-    link_s = delay_s + packet_bytes / rate
-    alone_s = np.add.reduceat(link_s[1][paths.number], begin) + np.nan_to_num(link_s[0][nic])
-    # A report is made before the last link.
-    return _Routes(slowest, alone_s - link_s[1][last], alone_s)
+    link_s = 2 * delay_s + (packet_bytes + _ACK_BYTES) / rate
+    return _Routes(slowest, np.add.reduceat(link_s[1][paths.number], begin) + np.nan_to_num(link_s[0][nic]))
 
 
 def _blocks(at_ns: NDArray[np.float64], length_ns: int, n_blocks: int) -> NDArray[np.int64]:

@@ -69,7 +69,7 @@ async def test_short_queues_are_well_and_long_ones_are_not(here: Running) -> Non
     assert [value for _, value in seen[2]["hour"]] == [one["value"] for one in seen]
     assert seen[2]["hour_median"] == seen[1]["value"]
     assert found["sentence"].startswith("Not well: a small message takes ")
-    assert "(limit 100)" in found["sentence"]
+    assert "(limit 50)" in found["sentence"]
     exported = await metrics(here)
     assert exported.pop("figures_level") == 2
     assert (exported["level"], exported["packet_p99_slowdown_ratio"]) == (2, seen[2]["value"])
