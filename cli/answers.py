@@ -281,6 +281,7 @@ class RolloutSummaryAnswer(msgspec.Struct, frozen=True):
     switches: int
     written: int
     progress: dict[str, int]
+    written_progress: dict[str, int]
     left_alone: list[str]
     hosts: int = 0
     hosts_written: int = 0
@@ -288,9 +289,15 @@ class RolloutSummaryAnswer(msgspec.Struct, frozen=True):
     left_out: list[str] = []
 
     @property
+    def counted(self) -> int:
+        """Of how many switches ``done`` is told: those that are written, or in a dry run all."""
+        return self.written or self.switches
+
+    @property
     def done(self) -> int:
-        """How many switches run the new watermark."""
-        return self.progress.get("verified", 0) + self.progress.get("set", 0)
+        """How many of these run the new watermark."""
+        progress = self.written_progress if self.written else self.progress
+        return progress.get("verified", 0) + progress.get("set", 0)
 
     @property
     def hosts_done(self) -> int:

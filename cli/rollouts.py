@@ -109,7 +109,7 @@ def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> RenderableType:
 
 
 def _set_of(summary: RolloutSummaryAnswer) -> str:
-    return f"{summary.done + summary.hosts_done} of {summary.switches + summary.hosts}"
+    return f"{summary.done + summary.hosts_done} of {summary.counted + summary.hosts}"
 
 
 def members_text(switches: int, hosts: int) -> str:
@@ -384,7 +384,7 @@ def progress_text(found: ListedRolloutAnswer) -> str:
         return f"it stands still: {found.stalled}"
     stage = found.stages[found.stage] if found.stage < len(found.stages) else []
     summary = found.summary
-    done = f"{summary.done} of {count_text(summary.switches, 'switch', 'switches')} set"
+    done = f"{summary.done} of {count_text(summary.counted, 'switch', 'switches')} set"
     if summary.hosts:
         done = f"{summary.hosts_done} of {count_text(summary.hosts, 'host')}, {done}"
     match found.phase:
@@ -408,23 +408,27 @@ def progress_text(found: ListedRolloutAnswer) -> str:
 
 def outcome_text(found: ListedRolloutAnswer) -> str:
     summary = found.summary
+    dry = summary.switches - summary.written
+    out = (
+        f"; a dry run on {count_text(dry, 'switch', 'switches')}, which nothing was written to" if dry else ""
+    )
     if found.phase == "done":
         if not found.writes:
             return f"a dry run: would have set {members_text(summary.switches, summary.hosts)}"
-        out = f"; left out, as they did not answer: {list_text(summary.left_out)}" if summary.left_out else ""
-        if dry := summary.switches - summary.written:
-            out += f"; a dry run on {count_text(dry, 'switch', 'switches')}, which nothing was written to"
-        return f"{members_text(summary.done - dry, summary.hosts_done)} read back to run it{out}"
+        if summary.left_out:
+            out = f"; left out, as they did not answer: {list_text(summary.left_out)}{out}"
+        return f"{members_text(summary.done, summary.hosts_done)} read back to run it{out}"
     if not found.writes:
         return "a dry run: nothing had been written, nothing to undo"
-    switches, hosts = summary.progress.get("restored", 0), summary.hosts_progress.get("restored", 0)
-    restored = switches + hosts
+    switches = summary.written_progress.get("restored", 0)
+    hosts = summary.hosts_progress.get("restored", 0)
+    if not (switches + hosts or summary.left_alone):
+        return f"{'nothing' if summary.hosts else 'no switch'} had been touched{out}"
     sentence = f"{members_text(switches, hosts)} returned to what ran before"
     if summary.left_alone:
         left = list_text(summary.left_alone)
         sentence += f"; left alone, as somebody else has set them since: {left}"
-    untouched = "nothing" if summary.hosts else "no switch"
-    return sentence if restored or summary.left_alone else f"{untouched} had been touched"
+    return sentence + out
 
 
 def put_freeze(url: str, *, frozen: bool, as_json: bool) -> None:

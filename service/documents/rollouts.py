@@ -152,6 +152,8 @@ class RolloutSummaryDocument(Document):
     """How many of them are written; 0 in a dry run."""
     progress: dict[str, int]
     """How many have come how far, by the `progress` of `switches`."""
+    written_progress: dict[str, int]
+    """The same of those that are written: a dry run of the others comes as far, and sets nothing."""
     left_alone: list[SwitchName]
     """Switches and hosts that are left alone, since someone else has set them."""
     target: WatermarkDocument | None
@@ -172,6 +174,9 @@ class RolloutSummaryDocument(Document):
             switches=len(plan.switches),
             written=sum(name not in plan.nics for name in plan.written),
             progress=Counter(members[name].progress.value for name in plan.switches),
+            written_progress=Counter(
+                members[name].progress.value for name in plan.written if name not in plan.nics
+            ),
             left_alone=[name for name in plan.members if members[name].progress is Progress.LEFT_ALONE],
             target=next(
                 (WatermarkDocument.of(mark) for mark in map(plan.targets.get, plan.switches) if mark), None

@@ -55,7 +55,7 @@ test("what stands behind advice is told with how steady it was", () => {
   assert.match(supportSaid({ ...support, rounds: 1, hour_rounds: 1 }), /^1 round gives .* no other round/);
 });
 
-const ROLLOUT = { phase: "done", ended: true, why: null, stages: [["leaf1"]], stage: 0, phases: [{ at: "2026-01-01T00:00:00Z", phase: "canary" }], summary: { switches: 1, written: 1, progress: { set: 1 }, target: null } };
+const ROLLOUT = { phase: "done", ended: true, why: null, stages: [["leaf1"]], stage: 0, phases: [{ at: "2026-01-01T00:00:00Z", phase: "canary" }], summary: { switches: 1, written: 1, progress: { set: 1 }, written_progress: { set: 1 }, target: null } };
 const HASHED = { hashes: [{ switch: "leaf1", writes: true, progress: "set", target: "7", before: null, detail: "" }] };
 const SEEN = { measured: 0.16, measured_error: 0.06, why: null };
 

@@ -60,7 +60,7 @@ const ROLLOUT = {
   phase: "soak", stage: 0, stages: [["leaf1"], ["leaf2", "leaf3"]], ended: false,
   phases: [{ at: "1", phase: "approved" }, { at: "2", phase: "canary" }, { at: "3", phase: "soak" }],
   switches: ["leaf1", "leaf2", "leaf3"].map((name) => ({ switch: name, progress: "staged", writes: true })),
-  summary: { switches: 3, written: 3, progress: { staged: 3 }, target: null },
+  summary: { switches: 3, written: 3, progress: { staged: 3 }, written_progress: { staged: 3 }, target: null },
 };
 
 test("a rollout's steps say which is under way", () => {
@@ -76,22 +76,33 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   assert.deepEqual(steps(back).map(({ state }) => state), ["passed", "passed", "passed", "unreached", "unreached", "passed"]);
   assert.deepEqual(steps(back).flatMap(({ why }) => why ?? []), []); // of what was not reached nothing was left out
   assert.equal(said(back), "No switch had been touched.");
-  const restored = { ...back, summary: { ...back.summary, progress: { restored: 1, left_alone: 2 } } };
+  const restored = { ...back, summary: { ...back.summary, written_progress: { restored: 1, left_alone: 2 } } };
   assert.equal(said(restored), "1 switch returned to what ran before. 2 switches left alone: somebody else has set it since.");
-  assert.match(said({ ...restored, phase: "rolling_back", summary: { ...back.summary, progress: { applied: 1, set: 2, staged: 4 } } }), /^3 switches to return/);
+  assert.match(said({ ...restored, phase: "rolling_back", summary: { ...back.summary, written_progress: { applied: 1, set: 2, staged: 4 } } }), /^3 switches to return/);
   const dry = { ...restored, summary: { ...restored.summary, written: 0 } };
   assert.equal(said(dry), "A dry run: nothing had been written, nothing to undo.");
   assert.equal(progressOf(back.switches[1], back), "never touched");
   assert.equal(progressOf(ROLLOUT.switches[1], ROLLOUT), "staged");
 });
 
+test("what only a dry run was set on is counted apart", () => {
+  const mixed = (written_progress) => ({ ...ROLLOUT.summary, written: 1, progress: { restored: 3 }, written_progress });
+  const back = (progress) => said({ ...ROLLOUT, phase: "rolled_back", ended: true, summary: mixed({ [progress]: 1 }) });
+  const only = "A dry run on 2 switches, which nothing was written to.";
+  assert.equal(back("restored"), `1 switch returned to what ran before. ${only}`);
+  assert.equal(back("staged"), `No switch had been touched. ${only}`);
+  assert.match(said({ ...ROLLOUT, phase: "rolling_back", summary: mixed({ set: 1 }) }), /^1 switch to return/);
+  assert.equal(said({ ...ROLLOUT, phase: "done", summary: mixed({ set: 1 }) }), `1 switch runs it, as read back. ${only}`);
+  assert.match(said({ ...ROLLOUT, phase: "fleet", stage: 1, summary: mixed({ set: 1 }) }), /1 of 1 switch set\.$/);
+});
+
 test("hosts are counted beside switches", () => {
-  const summary = { ...ROLLOUT.summary, progress: { set: 1 }, hosts: 3, hosts_written: 3, hosts_progress: { set: 2, left_out: 1 } };
+  const summary = { ...ROLLOUT.summary, written_progress: { set: 1 }, hosts: 3, hosts_written: 3, hosts_progress: { set: 2, left_out: 1 } };
   const done = { ...ROLLOUT, phase: "done", ended: true, summary };
   assert.equal(said(done), "1 switch and 2 hosts run it, as read back. 1 host left out: no answer before anything was set.");
   assert.match(said({ ...done, phase: "fleet", ended: false }), /2 of 3 hosts, 1 of 3 switches set\.$/);
   assert.match(said({ ...done, phase: "rolling_back", ended: false }), /^1 switch and 2 hosts to return/);
-  const undone = { ...summary, progress: {}, hosts_progress: { restored: 3 } };
+  const undone = { ...summary, written_progress: {}, hosts_progress: { restored: 3 } };
   assert.equal(said({ ...done, phase: "rolled_back", summary: undone }), "3 hosts returned to what ran before.");
 });
 

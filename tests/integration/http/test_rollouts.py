@@ -152,6 +152,7 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
         "switches": 1,
         "written": 1,
         "progress": {"set": 1},
+        "written_progress": {"set": 1},
         "left_alone": [],
         "target": decided["staged"],
         "hosts": 0,

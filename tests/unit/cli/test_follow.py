@@ -41,6 +41,7 @@ def summary(switches: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "switches": len(switches),
         "written": sum(one["writes"] for one in switches),
         "progress": Counter(one["progress"] for one in switches),
+        "written_progress": Counter(one["progress"] for one in switches if one["writes"]),
         "left_alone": [one["switch"] for one in switches if one["progress"] == "left_alone"],
     }
 
@@ -173,6 +174,16 @@ def test_how_it_ended_is_a_sentence() -> None:
     both = sentence("rolled_back", [switch("a", "restored"), switch("b", "left_alone")])
     assert both.startswith("1 switch returned to what ran before; left alone")
     assert both.endswith(": b")
+
+
+def test_switches_of_a_dry_run_count_among_none_of_those_that_are_set() -> None:
+    dry = [switch("b", "set", writes=False), switch("c", "set", writes=False)]
+    assert sentence("fleet", [switch("a", "applying"), *dry]).endswith("0 of 1 switch set")
+    undone = [one | {"progress": "restored"} for one in dry]
+    only = "a dry run on 2 switches, which nothing was written to"
+    both = sentence("rolled_back", [switch("a", "restored"), *undone])
+    assert both == f"1 switch returned to what ran before; {only}"
+    assert sentence("rolled_back", [switch("a", "staged"), *undone]) == f"no switch had been touched; {only}"
 
 
 def with_hosts(phase: str, progress: dict[str, int], **more: Any) -> str:

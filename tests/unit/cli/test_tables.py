@@ -377,6 +377,7 @@ def rollout(**more: Any) -> dict[str, Any]:
             "switches": 4,
             "written": 3,
             "progress": {"restored": 3, "left_alone": 1},
+            "written_progress": {"restored": 2, "left_alone": 1},
             "left_alone": [SWITCHES[1]],
         },
         "switches": [
@@ -406,7 +407,7 @@ def test_rollouts_fit(width: int) -> None:
     found = answer(RolloutsAnswer, {"total": 2, "rollouts": [rollout(), rollout(why=None, stalled="full")]})
     text = drawn(width, rollouts_table(found, wide=width >= WIDE))
     assert "2 rollouts, newest first" in text
-    assert "0 of 4" in text
+    assert "0 of 3" in text  # of those that are written
     assert ("policy (rollout.auto)" in text) == ("stands still: full" in text) == (width >= WIDE)
     one = drawn(width, *rollout_lines(answer(RolloutAnswer, rollout()), wide=width >= WIDE))
     for said in ("left alone", "batch 1, dry run", "6.91 KB", "somebody else set it"):

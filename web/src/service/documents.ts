@@ -535,6 +535,7 @@ export interface ListedRollout {
     switches: number;
     written: number;
     progress: Partial<Record<Progress, number>>;
+    written_progress: Partial<Record<Progress, number>>;
     target: Watermark | null;
     hosts?: number; // and so on: since NICs are set too
     hosts_written?: number;

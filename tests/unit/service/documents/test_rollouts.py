@@ -30,6 +30,8 @@ def test_a_list_counts_the_switches_it_does_not_tell_one_by_one() -> None:
     assert ended.target == RolloutDocument.of(Rollout(done(), [])).switches[0].target
     dry = RolloutDocument.of(Rollout(proposed(plan(written=())), [])).summary
     assert (dry.written, dry.progress) == (0, {"waiting": 3})
+    mixed = RolloutDocument.of(Rollout(done(plan(written=("a",))), [])).summary
+    assert (mixed.progress, mixed.written_progress) == ({"set": 3}, {"set": 1})
     back = after(
         soaking(), RollbackAsked(at_s=9.0, by="ada"), LeftAlone(at_s=9.0, switch="a", sentence="set since")
     )

@@ -72,13 +72,16 @@ export function steps(rollout: ListedRollout): Step[] {
 export function said(rollout: ListedRollout): string {
   const { stages, stage, summary } = rollout;
   const batch = `batch ${stage} of ${stages.length - 1}`;
-  const those = (wanted: Progress) => summary.progress[wanted] ?? 0;
+  // What only a dry run was set on counts where nothing else is set.
+  const those = (wanted: Progress) => (dry(rollout) ? summary.progress : summary.written_progress)[wanted] ?? 0;
+  const tried = summary.switches - summary.written;
+  const only = tried ? ` A dry run on ${switches(tried)}, which nothing was written to.` : "";
   const hosts = (wanted: Progress) => summary.hosts_progress?.[wanted] ?? 0;
   const of = (wanted: Progress) => members(those(wanted), hosts(wanted));
   const number = (wanted: Progress) => those(wanted) + hosts(wanted);
   const out = hosts("left_out") ? ` ${several(hosts("left_out"), "host")} left out: no answer before anything was set.` : "";
   const hostsSet = summary.hosts ? `${count(hosts("set"))} of ${several(summary.hosts, "host")}, ` : "";
-  const progress = `${hostsSet}${count(those("set"))} of ${switches(summary.switches)} set.`;
+  const progress = `${hostsSet}${count(those("set"))} of ${switches(summary.written || summary.switches)} set.`;
   if (dry(rollout) && turnedBack(rollout)) return "A dry run: nothing had been written, nothing to undo.";
   switch (rollout.phase) {
     case "proposed":
@@ -96,14 +99,14 @@ export function said(rollout: ListedRollout): string {
     case "done":
       return dry(rollout)
         ? `Nothing was written: this is what would have been set on ${of("set")}.`
-        : `${of("set")} ${number("set") === 1 ? "runs" : "run"} it, as read back.${out}`;
+        : `${of("set")} ${number("set") === 1 ? "runs" : "run"} it, as read back.${out}${only}`;
     case "rolling_back":
       return `${members(TOUCHED.reduce((sum, one) => sum + those(one), 0), touchedHosts(rollout))} to return to what ran before, the last one first.`;
     case "rolled_back":
       return [
         number("restored") ? `${of("restored")} returned to what ran before.` : number("left_alone") ? "" : `${summary.hosts ? "Nothing" : "No switch"} had been touched.`,
         number("left_alone") ? `${of("left_alone")} left alone: somebody else has set it since.` : "",
-      ].join(" ").trim();
+      ].join(" ").trim() + only;
   }
 }
 

@@ -58,10 +58,10 @@ function Passed({ step: { name, state, at, back, why } }: { step: Step }) {
   );
 }
 
-function Undo({ of, each }: { of: ListedRollout; each: readonly { switch: string; progress: Progress }[] | undefined }) {
+function Undo({ of, each }: { of: ListedRollout; each: readonly { switch: string; writes: boolean; progress: Progress }[] | undefined }) {
   const [asked, ask] = useState<string | null>(null);
   const undo = async () => {
-    const names = touched(each ?? []).map((one) => one.switch);
+    const names = touched(each ?? []).filter(({ writes }) => writes || dry(of)).map((one) => one.switch);
     const nothing = dry(of) ? "It was a dry run, so nothing is written." : "";
     const hosts = touchedHosts(of);
     const text = names.length || hosts
