@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from rollout.plan import Figures, breaches
+from rollout.plan import Figures, Limits, breaches
 from rollout.state import (
     Action,
     Applied,
@@ -321,7 +321,7 @@ def _measured(state: RolloutState, event: Measured) -> RolloutState:
     over_s = event.at_s - (state.soak_from_s or state.since_s) - plan.soak_s(state.stage)
     if state.phase is not Phase.SOAK or state.stage_over or over_s < 0:
         return state
-    unseen = [name for name in _needed(before) if getattr(seen, name) is None]
+    unseen = [name for name in _needed(before, plan.limits) if getattr(seen, name) is None]
     if not unseen:
         return _end_stage(state)
     if over_s >= plan.limits.unseen_s:
@@ -330,10 +330,11 @@ def _measured(state: RolloutState, event: Measured) -> RolloutState:
     return state
 
 
-def _needed(before: Figures) -> Iterable[str]:
-    """The figures that a soak needs: the queue, and those reported before."""
+def _needed(before: Figures, limits: Limits) -> Iterable[str]:
+    """The figures that a soak needs: those reported before, and for a change of queues the queue."""
     for name in before.__struct_fields__:
-        if name == "queue_mean_bytes" or getattr(before, name) is not None:
+        always = limits.needs_queue and name == "queue_mean_bytes"
+        if always or getattr(before, name) is not None:
             yield name
 
 

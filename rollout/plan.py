@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     half again as many packets are dropped, and ``drops_per_s`` more; where the queue exceeds ``queue_factor``
     times the larger of before and predicted; and where throughput is below ``throughput_share`` of before.
     ``from_empty``: also where the queue was empty under traffic. Older journals lack it, and what they ended
-    stays so.
+    stays so. ``needs_queue``: a soak ends only where the mean queue is reported, even if it was not before.
     """
 
     soak_s: float = 60.0
@@ -69,6 +69,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     queue_factor: float = 2.0
     throughput_share: float = 0.5
     from_empty: bool = False
+    needs_queue: bool = True
 
 
 class RoleTarget(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
+
 from rollout.plan import RolloutPlan
 from service.rollouts.manager import Rollouts
 from service.rollouts.rollout import Rollout, limits_of
@@ -45,14 +47,17 @@ class Rehash:
         self.rollouts.check_journal_read()
         rollout_id = f"hash-{math.floor(self.rollouts.now_s() * 1e3)}"
         await _answered(self.fleet.hash_step(switch, lambda adapter: adapter.stage(value, rollout_id)))
-        telemetry = self.settings.telemetry
+        telemetry, before = self.settings.telemetry, await self.watcher.lately((switch,))
+        limits = limits_of(self.settings.rollout, window_s=telemetry.period_s * telemetry.n_periods)
+        # Reports of this switch may have no depths, and throughput tells of another hash all the same.
+        without_depths = before.throughput_bytes_per_s is not None and before.queue_mean_bytes is None
         plan = RolloutPlan(
             id=rollout_id,
             recommendation="",
             targets={},
             stages=((switch,),),
-            limits=limits_of(self.settings.rollout, window_s=telemetry.period_s * telemetry.n_periods),
-            before=(await self.watcher.lately((switch,)),),
+            limits=msgspec.structs.replace(limits, needs_queue=not without_depths),
+            before=(before,),
             written=(switch,) if self.fleet.writes(switch) else (),
             hashes={switch: value},
         )

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from rollout.plan import Limits, RolloutPlan
+from rollout.state import Phase
 from tests.counterparts.switches.http_switch import PASSWORD, USER
 from tests.counterparts.switches.nvue_switch import NvueSwitch
-from tests.integration.service import Running, Wanted, manual, running
+from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.unit.service.rollouts.world import until
 from twin.watermark import Watermark
 
 MARK = Watermark(400_000, 1_600_000, 0.2)
@@ -55,11 +57,17 @@ def wanted(switch: NvueSwitch, folder: Path, *, enabled: bool = True, **sections
         settings=manual(
             push={"inventory": str(inventory), "enabled": enabled, "read_every_s": 3_600},
             storage={"url": f"sqlite:///{folder / 'here.db'}"},
-            rollout={"soak_s": 0, "batch_soak_s": 0},
+            rollout={"soak_s": 0, "batch_soak_s": 0} | sections.pop("rollout", {}),
             alarms={"every_s": 3_600},
             **sections,
         )
     )
+
+
+def without_depths(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for one in reports:
+        del one["hops"][0]["queue_bytes"]
+    return reports
 
 
 async def posted(run: Running, value: str) -> dict[str, Any]:
@@ -87,6 +95,24 @@ async def test_a_hash_is_set_by_a_rollout_and_taken_back(switch: NvueSwitch, tmp
         audit = (await run.client.get("/v1/audit")).json()["entries"]
         [entry] = [one for one in audit if one["what"] == "hash"]
         assert (entry["before"], entry["after"]["value"]) == ({"value": "50"}, "51")
+
+
+async def test_a_switch_whose_reports_have_no_depths_is_watched_by_what_they_have(
+    switch: NvueSwitch, tmp_path: Path
+) -> None:
+    watched = {"soak_s": 20, "measure_every_s": 0.001, "silence_s": 100}
+    async with running(wanted(switch, tmp_path, rollout=watched)) as run:
+        await run.client.put("/v1/topology", json=TOPOLOGY)
+        await run.post_reports(without_depths(traffic()))
+        begun = await run.post(HASH, {"value": "51"}, status=202)
+        assert begun["before"]["queue_mean_bytes"] is None
+        assert begun["before"]["throughput_bytes_per_s"] > 0
+        rollout = run.service.rollouts.get(begun["id"])
+        await until(lambda: rollout.state.phase is Phase.SOAK and rollout.mark is not None)
+        run.hand.now_s += 21
+        await run.post_reports(without_depths(traffic(first=2_000_000)))
+        ended = await run.ended(begun["id"])
+        assert (ended["phase"], ended["why"], seed(switch)) == ("done", None, 51)
 
 
 async def test_a_watermark_is_undone_whatever_a_later_rollout_hashes_by(
