@@ -287,6 +287,7 @@ class RolloutSummaryAnswer(msgspec.Struct, frozen=True):
     hosts_written: int = 0
     hosts_progress: dict[str, int] = {}
     left_out: list[str] = []
+    given_up: list[str] = []
 
     @property
     def counted(self) -> int:

@@ -188,6 +188,21 @@ def rollback(
     run(url, rollout, yes=yes, wait=wait, as_json=as_json)
 
 
+def give_up(
+    rollout: Annotated[str, _id("A rollout, or newest.", rollout_ids, metavar="ROLLOUT")],
+    member: Annotated[str, typer.Argument(help="Its switch or host.", show_default=False)],
+    reason: Annotated[str, unset("--reason", help="Why, for the record and the audit log.")],
+    yes: Yes = False,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Ask, and end the undo of a switch or host that kept failing; it may still run the change."""
+    from cli.rollouts import give_up as run
+
+    run(url, rollout, member, reason, yes=yes, as_json=as_json)
+
+
 def hash_(
     switch: Annotated[str, typer.Argument(help="A switch.", show_default=False)],
     value: Annotated[str | None, typer.Argument(help="What to set; without, it is shown.")] = None,
@@ -324,6 +339,7 @@ COMMANDS = (
     reject,
     rollouts,
     rollback,
+    give_up,
     hash_,
     freeze,
     thaw,
@@ -333,5 +349,5 @@ COMMANDS = (
 
 def add_to(app: typer.Typer) -> None:
     for function in COMMANDS:
-        app.command(function.__name__.rstrip("_"), rich_help_panel=PANEL)(function)
+        app.command(function.__name__.rstrip("_").replace("_", "-"), rich_help_panel=PANEL)(function)
     app.add_typer(alarms, rich_help_panel=PANEL)

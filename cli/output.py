@@ -322,6 +322,7 @@ _STYLES = {
     "rolling_back": "red",
     "restored": "red",
     "left_alone": "yellow",
+    "given_up": "yellow",
 }
 
 

@@ -221,7 +221,8 @@ def _change(one: RolloutSwitchAnswer) -> Iterator[Text]:
 
 
 def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
-    """Exits 0 once all switches are restored (without waiting: once it began), 1 if one was left alone.
+    """Exits 0 once all switches are restored (without waiting: once it began), 1 if one was left alone or
+    given up.
 
     Confirms at a terminal only: scripts may always undo.
     """
@@ -249,7 +250,25 @@ def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> N
         screen_for_asking().print(
             Text(f"ecntwin: left alone, as somebody else has set them since: {left}"), soft_wrap=True
         )
+    if found.summary.given_up:
+        left = list_text(found.summary.given_up)
+        screen_for_asking().print(
+            Text(f"ecntwin: given up, and may still run the change: {left}"), soft_wrap=True
+        )
+    if found.summary.left_alone or found.summary.given_up:
         raise typer.Exit(FAILED)
+
+
+def give_up(url: str, which: str, member: str, reason: str, *, yes: bool, as_json: bool) -> None:
+    """Ends the undo of a member that kept failing, and shows what may be left on it."""
+    if not yes:
+        require_terminal("give-up")
+    with ServiceClient.at(url) as service:
+        path = _path(service, which)
+        if not yes:
+            confirm(f"Give up undoing {member}? It may still run the change, and no rollout will undo it.")
+        answer = service.post(f"{path}/give-up", {"member": member, "reason": reason})
+    show(answer, RolloutAnswer, lambda found, wide: rollout_lines(found, wide=wide), as_json=as_json)
 
 
 def rehash(url: str, switch: str, value: str | None, *, yes: bool, wait: bool, as_json: bool) -> None:
@@ -368,7 +387,7 @@ def event_text(event: RolloutEventAnswer, of: RolloutAnswer) -> Text:
     dry = dry or any(one.switch == event.switch and not one.writes for one in of.hashes)
     if dry or any(one.host == event.switch and not one.writes for one in of.hosts):
         what += " (dry run)"
-    style = "red" if event.what in ("Failed", "WentSilent", "LeftAlone", "RollbackAsked") else ""
+    style = "red" if event.what in ("Failed", "WentSilent", "LeftAlone", "GivenUp", "RollbackAsked") else ""
     line = Text.assemble((clock_text(event.at), "dim"), "  ", (what, style))
     return line.append(f": {event.detail}") if event.detail else line
 
@@ -422,12 +441,14 @@ def outcome_text(found: ListedRolloutAnswer) -> str:
         return "a dry run: nothing had been written, nothing to undo"
     switches = summary.written_progress.get("restored", 0)
     hosts = summary.hosts_progress.get("restored", 0)
-    if not (switches + hosts or summary.left_alone):
+    if not (switches + hosts or summary.left_alone or summary.given_up):
         return f"{'nothing' if summary.hosts else 'no switch'} had been touched{out}"
     sentence = f"{members_text(switches, hosts)} returned to what ran before"
     if summary.left_alone:
         left = list_text(summary.left_alone)
         sentence += f"; left alone, as somebody else has set them since: {left}"
+    if summary.given_up:
+        sentence += f"; given up, and may still run the change: {list_text(summary.given_up)}"
     return sentence + out
 
 

@@ -3,7 +3,8 @@
 The next actions follow from the state alone, so after a crash the replayed journal gives them again; every
 action may therefore run twice, and adapters allow for that. A state never forgets a member that was, or may
 have been, set: the machine ends ``done`` with every member set (but for hosts that were left out before any
-was), or ``rolled_back`` with every touched one restored or, where somebody else has set it since, left alone.
+was), or ``rolled_back`` with every touched one restored, left alone where somebody else has set it since, or
+given up where a person says so.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rollout.state import (
     Event,
     Failed,
     Frozen,
+    GivenUp,
     HashStaged,
     LeftAlone,
     Measured,
@@ -136,14 +138,16 @@ def next_due_s(state: RolloutState, now_s: float) -> float | None:
     return min((at_s for at_s in waiting if at_s > now_s), default=None)
 
 
-def not_undone(state: RolloutState, now_s: float) -> str | None:
-    """Why a member's undo has failed for longer than the patience; None where none has."""
+def not_undone(state: RolloutState, now_s: float) -> tuple[str, ...]:
+    """The members whose undo has failed for longer than the patience."""
     if state.phase is not Phase.ROLLING_BACK:
-        return None
-    for one in state.members.values():
-        if one.failing_since_s is not None and now_s - one.failing_since_s >= state.plan.limits.patience_s:
-            return one.detail
-    return None
+        return ()
+    since_s = now_s - state.plan.limits.patience_s
+    return tuple(
+        name
+        for name, one in state.members.items()
+        if one.failing_since_s is not None and one.failing_since_s <= since_s
+    )
 
 
 def _acting(state: RolloutState) -> Iterable[str]:
@@ -191,12 +195,14 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
             return _step(state, name, Progress.SET, state.members[name].runs)
         case Checked(switches=names) if state.unread:
             return _checked(state, names)
-        case Undone(switch=name) if state.phase is Phase.ROLLING_BACK and name in state.touched:
+        case Undone(switch=name) if _undoes(state, name):
             return _step(state, name, Progress.RESTORED)
-        case LeftAlone(switch=name, sentence=said) if (
-            state.phase is Phase.ROLLING_BACK and name in state.touched
-        ):
+        case LeftAlone(switch=name, sentence=said) if _undoes(state, name):
             return _step(state, name, Progress.LEFT_ALONE, detail=said)
+        case GivenUp(switch=name, sentence=said) if (
+            _undoes(state, name) and state.members[name].progress.touched
+        ):
+            return _step(state, name, Progress.GIVEN_UP, detail=said)
         case Failed(switch=name) if name in state.members and not state.phase.ended:
             return _failed(state, event)
         case Measured() if watched(state):
@@ -241,6 +247,13 @@ def _settle(state: RolloutState, at_s: float) -> RolloutState:
     return state
 
 
+def _undoes(state: RolloutState, name: str) -> bool:
+    """Whether an undo of the member counts: a try that was under way may yet succeed once it is given up."""
+    if state.phase is not Phase.ROLLING_BACK and not _is(state, name, Progress.GIVEN_UP):
+        return False
+    return name in state.touched
+
+
 def _all_set(state: RolloutState) -> bool:
     over = (Progress.SET, Progress.LEFT_OUT)
     return all(state.members[name].progress in over for name in reversed(state.current))
@@ -280,6 +293,8 @@ def _failed(state: RolloutState, event: Failed) -> RolloutState:
     turning_back = state.phase is Phase.ROLLING_BACK
     if (event.step == "undo") != turning_back or (event.step == "check" and one.progress is not Progress.SET):
         return state  # a failure of a step that is no longer due
+    if one.progress is Progress.GIVEN_UP:
+        return state  # of the try that was under way
     since_s = event.at_s if one.failing_since_s is None else one.failing_since_s
     wait_s = min(FIRST_RETRY_S * 2.0 ** min(one.attempts, 10), LONGEST_RETRY_S)
     failing = replace(
@@ -353,7 +368,7 @@ def _resumed(state: RolloutState, at_s: float) -> RolloutState:
     for name, one in state.members.items():
         unsure = one.progress in (Progress.APPLIED, Progress.VERIFIED)
         progress = Progress.APPLYING if unsure else one.progress
-        detail = one.detail if progress is Progress.LEFT_OUT else ""
+        detail = one.detail if progress in (Progress.LEFT_OUT, Progress.GIVEN_UP) else ""
         members[name] = replace(_afresh(one), progress=progress, detail=detail)
     soak = None if state.soak_from_s is None else at_s
     over = state.stage_over and state.phase is not Phase.SOAK

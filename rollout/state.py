@@ -111,6 +111,7 @@ class Progress(Enum):
     SET = "set"
     RESTORED = "restored"
     LEFT_ALONE = "left_alone"
+    GIVEN_UP = "given_up"
 
     @property
     def touched(self) -> bool:
@@ -261,6 +262,13 @@ class LeftAlone(ToMember, frozen=True, kw_only=True):
     sentence: str
 
 
+class GivenUp(ToMember, frozen=True, kw_only=True):
+    """A person has given up the undo of a member that kept failing; ``sentence`` says what may be left."""
+
+    by: str
+    sentence: str
+
+
 class Measured(Happened, frozen=True, kw_only=True):
     """Telemetry of the watched switches since the stage was set."""
 
@@ -309,6 +317,7 @@ Event = (
     | Failed
     | Undone
     | LeftAlone
+    | GivenUp
     | Measured
     | WentSilent
     | RollbackAsked

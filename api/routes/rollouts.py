@@ -19,7 +19,14 @@ from api.deps import (
     json_list,
     made_in,
 )
-from service.documents.rollouts import FreezeDocument, FreezeInput, RolloutDocument, RolloutsDocument
+from service.documents.rollouts import (
+    FreezeDocument,
+    FreezeInput,
+    GiveUpInput,
+    RolloutDocument,
+    RolloutsDocument,
+)
+from service.rollouts.rollout import Rollout
 
 router = APIRouter(prefix="/v1", tags=["rollouts"])
 
@@ -84,6 +91,21 @@ async def roll_back(rollout_id: RolloutId, service: ServiceDep, caller: Operates
     return RolloutDocument.of(rollout)
 
 
+@router.post("/rollouts/{rollout_id}/give-up", summary="Give up an undo")
+async def give_up(
+    rollout_id: RolloutId, body: GiveUpInput, service: ServiceDep, caller: Operates
+) -> RolloutDocument:
+    """Ends the undo of a switch or host that kept failing, so that the rollout can end. Nothing is set there:
+    it may still run the change, as its `detail` says.
+    """
+    async with service.audit.change(caller, "give up", f"{body.member} of {rollout_id}") as change:
+        change.before = {"progress": _progress(service.rollouts.get(rollout_id), body.member)}
+        rollout = await service.rollouts.give_up(rollout_id, body.member, caller.name, body.reason)
+        left = rollout.state.members[body.member].detail
+        change.after = {"progress": _progress(rollout, body.member), "reason": body.reason, "left": left}
+    return RolloutDocument.of(rollout)
+
+
 @router.get("/freeze", summary="May switches be set")
 async def get_freeze(service: ServiceDep, caller: Reads) -> FreezeDocument:
     """Whether switches may be set."""
@@ -101,3 +123,8 @@ async def put_freeze(body: FreezeInput, service: ServiceDep, caller: Operates) -
         document = FreezeDocument.of(await service.rollouts.set_freeze(body.frozen, caller.name))
         change.after = document.model_dump()
     return document
+
+
+def _progress(rollout: Rollout, member: str) -> str | None:
+    one = rollout.state.members.get(member)
+    return None if one is None else one.progress.value

@@ -418,8 +418,9 @@ class AlarmChecks:
             )
         self._unreachable = since_s
         for rollout in self.rollouts.newest(ROLLOUTS_CHECKED):
-            ended = rollout.state.phase.ended
-            stalled = None if ended else rollout.stalled or not_undone(rollout.state, self.rollouts.now_s())
+            state = rollout.state
+            stuck = [state.members[name].detail for name in not_undone(state, self.rollouts.now_s())]
+            stalled = None if state.phase.ended else rollout.stalled or next(iter(stuck), None)
             yield Finding(
                 Subject("rollout_stalled", f"rollout {rollout.id}"),
                 float(stalled is not None),

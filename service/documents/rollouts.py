@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field
 
@@ -20,10 +20,12 @@ from rollout.state import (
     Staged,
     ToMember,
 )
+from service.documents.alarms import LONGEST_NOTE
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument, watermark_document
 from service.documents.switches import RoleTargetDocument, role_targets
 from service.rollouts.rollout import Freeze, Rollout
+from store.tables import NAME_LENGTH
 from switches.base import StagedChange
 from switches.hashing.values import StagedHash
 from telemetry.settings import NS_PER_S
@@ -55,7 +57,7 @@ class RolloutSwitchDocument(Document):
     writes: bool
     """Whether the device is written; false for a dry run."""
     progress: str
-    """`waiting`, `staged`, `applying`, `applied`, `verified`, `set`, `restored` or `left_alone`."""
+    """`waiting`, `staged`, `applying`, `applied`, `verified`, `set`, `restored`, `left_alone`, `given_up`."""
     target: WatermarkDocument
     """The planned watermark; where its ports are set by role, that of most ports."""
     by_role: list[RoleTargetDocument] = Field(default_factory=list)
@@ -71,7 +73,7 @@ class RolloutSwitchDocument(Document):
     notes: list[str]
     """Sentences on why `after` differs from `target`."""
     detail: str
-    """The last failure, in a sentence; empty without one."""
+    """The last failure, in a sentence; of one given up, who did, why, and what may be left; empty without."""
 
     @classmethod
     def of(cls, name: str, state: RolloutState, stage: int) -> Self:
@@ -156,6 +158,8 @@ class RolloutSummaryDocument(Document):
     """The same of those that are written: a dry run of the others comes as far, and sets nothing."""
     left_alone: list[SwitchName]
     """Switches and hosts that are left alone, since someone else has set them."""
+    given_up: list[SwitchName]
+    """Switches and hosts whose undo kept failing and was given up: they may still run the change."""
     target: WatermarkDocument | None
     """The planned watermark of the first; null where none is set."""
     hosts: int
@@ -178,6 +182,7 @@ class RolloutSummaryDocument(Document):
                 members[name].progress.value for name in plan.written if name not in plan.nics
             ),
             left_alone=[name for name in plan.members if members[name].progress is Progress.LEFT_ALONE],
+            given_up=[name for name in plan.members if members[name].progress is Progress.GIVEN_UP],
             target=next(
                 (WatermarkDocument.of(mark) for mark in map(plan.targets.get, plan.switches) if mark), None
             ),
@@ -327,6 +332,17 @@ class FreezeDocument(Document):
     @classmethod
     def of(cls, freeze: Freeze) -> Self:
         return cls.from_attributes(freeze, at=None if freeze.at_s is None else _at(freeze.at_s))
+
+
+class GiveUpInput(RequestBody):
+    """Whose undo is given up, and why."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    member: Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, examples=["leaf1"])]
+    """The switch or host."""
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE, examples=["it is replaced"])]
+    """For the rollout's record and the audit log."""
 
 
 class FreezeInput(RequestBody):

@@ -15,7 +15,7 @@ from nics.base import Reading as NicsReading
 from nics.base import StagedChange as NicsChange
 from nics.parameters import values_text
 from rollout.plan import RoleTarget, RolloutPlan, Target
-from rollout.state import Change, Confirm, MemberAction, Verify
+from rollout.state import Change, Confirm, MemberAction, MemberProgress, Progress, Verify
 from service.nics.polling import NicPolling
 from service.switches.fleet import Fleet, StillWanted
 from switches.base import Reading, StagedChange, SwitchAdapter, alike
@@ -257,6 +257,24 @@ def differing(change: Change, reading: MemberReading) -> ReadBackError | None:
         f"what a rollout has set ({wanted}) runs until the rollout has ended",
         f"check whether something else sets this {where.split()[0]}, or whether it has restarted",
     )
+
+
+def left_on(one: MemberProgress) -> str:
+    """What a member may run whose undo is given up, in a phrase."""
+    match one.change:
+        case None:
+            raise ValueError("a member that was touched has a change")
+        case StagedChange(parts=(_, *_) as parts):
+            made = ", ".join(dict.fromkeys(str(part.after) for part in parts)) + " by port role"
+        case NicsChange(after=values):
+            made = values_text(values)
+        case change:
+            made = str(change.after)
+    known = {
+        Progress.APPLYING: f"it may run {made}, as a call to set that was not answered",
+        Progress.APPLIED: f"it took {made}, which was not read back",
+    }.get(one.progress, f"it was last read to run {made}")
+    return f"{known}; whether it still does, or runs what it did before, is not known. Its undo: {one.detail}"
 
 
 def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:

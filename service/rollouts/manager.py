@@ -12,12 +12,15 @@ from dataclasses import replace
 
 import msgspec
 
-from rollout.machine import advance, begin
+from rollout.machine import advance, begin, not_undone
 from rollout.plan import RolloutPlan
 from rollout.state import (
     Approved,
     Event,
+    GivenUp,
+    MemberProgress,
     Phase,
+    Progress,
     Proposed,
     Resumed,
     RollbackAsked,
@@ -25,7 +28,7 @@ from rollout.state import (
     decode,
     encode,
 )
-from service.rollouts.devices import MemberReading
+from service.rollouts.devices import MemberReading, left_on
 from service.rollouts.rollout import Freeze, Rollout
 from service.rollouts.runner import Runner, uncancelled
 from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
@@ -108,7 +111,10 @@ class Rollouts:
         if (other := self.active_on(members)) is not None:
             what = "switches" if set(members).intersection(other.state.plan.switches) else "hosts"
             rule = f"rollout {other.id} is under way on the same {what}"
-            return rule, "wait until it has ended, or roll it back"
+            remedy = "wait until it has ended, or roll it back"
+            if stuck := not_undone(other.state, self.now_s()):
+                remedy = f"bring back {stuck[0]}, which could not be undone, or give it up (ecntwin give-up)"
+            return rule, remedy
         return None
 
     def now_s(self) -> float:
@@ -175,6 +181,32 @@ class Rollouts:
                 later = later or other is rollout
             await self._runner.record(rollout, RollbackAsked(at_s=self.now_s(), by=by))
             self._runner.run(rollout)
+            return rollout
+
+    @uncancelled
+    async def give_up(self, rollout_id: str, member: str, by: str, why: str) -> Rollout:
+        """Ends the undo of a member that keeps failing; the others' go on.
+
+        Raises ``NotFoundError``, ``ConflictError`` where its undo has not failed for longer than the
+        patience, and ``UnavailableError`` where the journal cannot be written.
+        """
+        async with self._deciding:
+            self.check_journal_read()
+            rollout, now_s = self.get(rollout_id), self.now_s()
+            where = f"rollout {rollout.id}, {member!r}"
+            if (one := rollout.state.members.get(member)) is None:
+                rule = "a switch or host of the rollout is given up"
+                raise NotFoundError(where, None, rule, f"ecntwin rollouts {rollout.id} lists them")
+            if one.progress is Progress.GIVEN_UP:
+                return rollout
+            if member not in not_undone(rollout.state, now_s):
+                raise ConflictError(where, *_not_stuck(rollout.state, one, now_s))
+            said = f"{by} has given it up ({why}): {left_on(one)}"
+            await self._runner.record(
+                rollout,
+                GivenUp(at_s=now_s, switch=member, by=by, sentence=said),
+                lambda: rollout.state.members[member].progress.touched,
+            )
             return rollout
 
     @uncancelled
@@ -407,6 +439,25 @@ class Rollouts:
                 _log.warning("dropped rollouts stay in the journal for now: %s", error)
             else:
                 self._forgotten.clear()
+
+
+def _not_stuck(state: RolloutState, one: MemberProgress, now_s: float) -> tuple[str, str, str]:
+    """What is received, the rule and the remedy, where the undo of a member is not to be given up."""
+    patience_s = state.plan.limits.patience_s
+    rule = f"what is given up is an undo that has failed for {patience_s:g} s (rollout.patience_s)"
+    if state.phase is not Phase.ROLLING_BACK:
+        remedy = (
+            "roll it back first, which tries to undo it" if not state.phase.ended else "leave it as it is"
+        )
+        return f"a rollout in phase {state.phase.value.replace('_', ' ')}", rule, remedy
+    if not one.progress.touched:
+        return (
+            f"a member that is {one.progress.value.replace('_', ' ')}",
+            rule,
+            "nothing is to be undone there",
+        )
+    failing_s = 0.0 if one.failing_since_s is None else now_s - one.failing_since_s
+    return f"an undo that has failed for {failing_s:.0f} s", rule, "wait: it is tried again by itself"
 
 
 def _longest_wait_s(state: RolloutState) -> float:

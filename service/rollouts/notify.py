@@ -9,6 +9,7 @@ from rollout.state import (
     Applying,
     Event,
     Failed,
+    GivenUp,
     LeftAlone,
     Phase,
     RollbackAsked,
@@ -66,7 +67,7 @@ class RolloutNotifier:
                 "why": state.why,
             },
         )
-        if isinstance(event, Failed | LeftAlone):
+        if isinstance(event, Failed | LeftAlone | GivenUp):
             _log.warning("rollout %s: %s", rollout.id, event.sentence)
         if entered and state.phase is Phase.ROLLING_BACK and not isinstance(event, RollbackAsked):
             self.audit.noted(GUARD, "rollback", rollout.id, outcome=f"begun: {state.why}")

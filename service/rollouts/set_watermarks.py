@@ -101,7 +101,7 @@ class SetWatermarks:
                 self.put(name, one.change.ran)
         elif one.progress is Progress.LEFT_ALONE:
             self.put(name, one.change.ran or one.change.after)  # it runs neither: shown as drift
-        elif one.progress.touched:
+        elif one.progress.touched or one.progress is Progress.GIVEN_UP:  # it runs what a reading shows
             self.put(name, None)
 
     def to_json(self) -> bytes:

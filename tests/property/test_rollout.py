@@ -32,6 +32,7 @@ from rollout.state import (
     Event,
     Failed,
     Frozen,
+    GivenUp,
     LeftAlone,
     Measured,
     Phase,
@@ -351,6 +352,7 @@ def any_event() -> st.SearchStrategy[Event]:
             Failed, at_s=at_s, switch=name, step=steps, reason=words, sentence=words, passing=st.booleans()
         ),
         st.builds(LeftAlone, at_s=at_s, switch=name, sentence=words),
+        st.builds(GivenUp, at_s=at_s, switch=name, by=words, sentence=words),
         st.builds(Measured, at_s=at_s, figures=figures),
         st.builds(WentSilent, at_s=at_s, sentence=words),
         *(st.builds(kind, at_s=at_s, by=words) for kind in (RollbackAsked, Frozen, Thawed)),
@@ -373,7 +375,9 @@ def test_no_order_of_events_loses_a_member_that_was_touched(
         match event:
             case Applying(switch=name) if name in state.touched and name not in before.touched:
                 may_be_set.add(name)
-            case Undone(switch=name) | LeftAlone(switch=name) if before.phase is Phase.ROLLING_BACK:
+            case Undone(switch=name) | LeftAlone(switch=name) | GivenUp(switch=name) if (
+                before.phase is Phase.ROLLING_BACK
+            ):
                 may_be_set.discard(name)
             case Applying(switch=name) | Applied(switch=name) if state.members.get(name) != (
                 before.members.get(name)

@@ -78,6 +78,8 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   assert.equal(said(back), "No switch had been touched.");
   const restored = { ...back, summary: { ...back.summary, written_progress: { restored: 1, left_alone: 2 } } };
   assert.equal(said(restored), "1 switch returned to what ran before. 2 switches left alone: somebody else has set it since.");
+  const lost = { ...back, summary: { ...back.summary, written_progress: { given_up: 1 } } };
+  assert.equal(said(lost), "1 switch given up: no undo succeeded, so the change may still run there.");
   assert.match(said({ ...restored, phase: "rolling_back", summary: { ...back.summary, written_progress: { applied: 1, set: 2, staged: 4 } } }), /^3 switches to return/);
   const dry = { ...restored, summary: { ...restored.summary, written: 0 } };
   assert.equal(said(dry), "A dry run: nothing had been written, nothing to undo.");

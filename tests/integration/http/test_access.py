@@ -48,6 +48,7 @@ CALLS = {
     ("GET", "/v1/rollouts"): "read",
     ("GET", "/v1/rollouts/x"): "read",
     ("POST", "/v1/rollouts/x/rollback"): "operate",
+    ("POST", "/v1/rollouts/x/give-up"): "operate",
     ("GET", "/v1/freeze"): "read",
     ("PUT", "/v1/freeze"): "operate",
     ("GET", "/v1/alarms"): "read",

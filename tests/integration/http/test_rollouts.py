@@ -15,6 +15,7 @@ import pytest
 
 from rollout.state import Phase
 from service.rollouts.rollout import Rollout
+from switches.errors import UnreachableError
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
 from tests.integration.service import SETTLED, SMALL, Running, Wanted, manual, running, traffic
@@ -159,6 +160,7 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
         "hosts_written": 0,
         "hosts_progress": {},
         "left_out": [],
+        "given_up": [],
     }
     assert rollout["summary"] == summary
     slim = await here.get("/v1/rollouts?fields=id,phase,summary")
@@ -393,6 +395,42 @@ async def test_the_next_service_goes_on_where_one_ended(
         assert fleet.switches["leaf1"].running.kmin_bytes == wanted
         shown = await second.get("/v1/switches/leaf1")
         assert (shown["set_to"]["kmin_bytes"], shown["drifted"]) == (wanted, False)
+
+
+@pytest.mark.usefixtures("answered_soon")
+async def test_a_switch_that_never_comes_back_is_given_up(here: Here) -> None:
+    decided = await here.approved()
+    at, leaf1 = f"/v1/rollouts/{decided['rollout']}", here.switches["leaf1"]
+    await here.ended(decided["rollout"])
+    leaf1.meets["undo"] = [UnreachableError("leaf1", "no answer", "it answers", "look")] * 1_000
+    await here.post(f"{at}/rollback", status=202)
+    rollout = here.service.rollouts.get(decided["rollout"])
+    await until(lambda: rollout.state.members["leaf1"].failing_since_s is not None)
+    body = {"member": "leaf1", "reason": "it is replaced"}
+    early = await here.post(f"{at}/give-up", body, status=409)
+    assert early["rule"] == "what is given up is an undo that has failed for 60 s (rollout.patience_s)"
+    for wrong in ({}, {"member": "leaf1"}, body | {"reason": ""}):
+        await here.post(f"{at}/give-up", wrong, status=422)
+    assert (await here.post(f"{at}/give-up", body | {"member": "leaf7"}, status=404))["where"].endswith(
+        "'leaf7'"
+    )
+    here.hand.now_s += 61
+    found = await here.post(f"{at}/give-up", body)
+    assert (found["phase"], found["summary"]["given_up"]) == ("rolled_back", ["leaf1"])
+    (switch,) = found["switches"]
+    told = "local has given it up (it is replaced): it was last read to run Kmin"
+    assert (switch["progress"], switch["detail"][: len(told)]) == ("given_up", told)
+    assert found["events"][-1]["what"] == "GivenUp"
+    entries = (await here.get("/v1/audit"))["entries"]
+    entry = next(one for one in entries if one["what"] == "give up" and one["outcome"] == "done")
+    assert (entry["subject"], entry["before"]) == (f"leaf1 of {found['id']}", {"progress": "set"})
+    assert entry["after"] == {"progress": "given_up", "reason": "it is replaced", "left": switch["detail"]}
+    # The next round begins from what it is read to run, and may set it.
+    shown = await here.get("/v1/switches/leaf1")
+    assert (shown["set_to"], shown["drifted"]) == (None, False)
+    assert shown["running"] == switch["after"]
+    await here.goes_on()
+    assert (await here.ended((await here.approved())["rollout"]))["phase"] == "done"
 
 
 async def looked(rollout: Rollout) -> None:

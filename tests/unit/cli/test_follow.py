@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections import Counter
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx
@@ -14,6 +16,8 @@ from rich.console import Console
 
 from cli.answers import RolloutAnswer
 from cli.client import ServiceClient
+from cli.main import app
+from cli.output import run_to_exit_code
 from cli.rollouts import AWAY_S, follow, progress_text
 from settings.errors import AwayError, RefusedError
 
@@ -43,6 +47,7 @@ def summary(switches: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "progress": Counter(one["progress"] for one in switches),
         "written_progress": Counter(one["progress"] for one in switches if one["writes"]),
         "left_alone": [one["switch"] for one in switches if one["progress"] == "left_alone"],
+        "given_up": [one["switch"] for one in switches if one["progress"] == "given_up"],
     }
 
 
@@ -174,6 +179,8 @@ def test_how_it_ended_is_a_sentence() -> None:
     both = sentence("rolled_back", [switch("a", "restored"), switch("b", "left_alone")])
     assert both.startswith("1 switch returned to what ran before; left alone")
     assert both.endswith(": b")
+    lost = sentence("rolled_back", [switch("a", "restored"), switch("b", "given_up")])
+    assert lost == "1 switch returned to what ran before; given up, and may still run the change: b"
 
 
 def test_switches_of_a_dry_run_count_among_none_of_those_that_are_set() -> None:
@@ -184,6 +191,42 @@ def test_switches_of_a_dry_run_count_among_none_of_those_that_are_set() -> None:
     both = sentence("rolled_back", [switch("a", "restored"), *undone])
     assert both == f"1 switch returned to what ran before; {only}"
     assert sentence("rolled_back", [switch("a", "staged"), *undone]) == f"no switch had been touched; {only}"
+
+
+def test_giving_up_asks_or_is_told_to_and_shows_what_is_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, object]] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            left = switch("leaf1", "given_up") | {"detail": "bob has given it up"}
+            body = json.dumps(rollout("rolled_back", switches=[left])).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing goes to standard error."""
+
+    monkeypatch.delenv("ECNTWIN_TOKEN", raising=False)
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        answering = threading.Thread(target=server.serve_forever)
+        answering.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            call = ["give-up", "r 1", "leaf1", "--reason", "it is replaced", "--url", url]
+            assert run_to_exit_code(app, call) == 2
+            assert "add --yes where this is meant" in capsys.readouterr().err
+            assert run_to_exit_code(app, [*call, "--yes"]) == 0
+        finally:
+            server.shutdown()
+            answering.join()
+    assert asked == [("/v1/rollouts/r%201/give-up", {"member": "leaf1", "reason": "it is replaced"})]
+    out = capsys.readouterr().out
+    assert "given up, and may still run the change: leaf1" in out
+    assert "leaf1: bob has given it up" in out
 
 
 def with_hosts(phase: str, progress: dict[str, int], **more: Any) -> str:

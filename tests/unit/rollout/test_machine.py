@@ -12,6 +12,7 @@ from rollout.machine import (
     LONGEST_RETRY_S,
     advance,
     next_due_s,
+    not_undone,
     replay,
     wanted,
     wanted_of,
@@ -27,6 +28,7 @@ from rollout.state import (
     Confirmed,
     Event,
     Frozen,
+    GivenUp,
     LeftAlone,
     MemberAction,
     Phase,
@@ -286,6 +288,37 @@ def test_what_somebody_else_has_set_since_is_left_alone() -> None:
         "c": Progress.RESTORED,
     }
     assert state.members["b"].detail == "it runs what nobody here set"
+
+
+def given_up(name: str) -> GivenUp:
+    return GivenUp(at_s=T0 + 99, switch=name, by="ada", sentence=f"ada has given {name} up")
+
+
+def test_an_undo_is_given_up_and_those_of_the_others_go_on() -> None:
+    back = after(done(), RollbackAsked(at_s=T0 + 40, by="ada"), failed("b", "undo", T0 + 41))
+    assert (not_undone(back, T0 + 70), not_undone(back, T0 + 71)) == ((), ("b",))
+    state = after(back, given_up("b"), *undone("c"))
+    assert (state.members["b"].progress, state.members["b"].detail) == (
+        Progress.GIVEN_UP,
+        "ada has given b up",
+    )
+    assert (not_undone(state, LATER), next_due_s(state, T0 + 41)) == ((), None)
+    for going_on in (state, after(state, RESUMED), after(state, failed("b", "undo", T0 + 100))):
+        assert going_on.members["b"] == state.members["b"]
+        assert wanted(going_on, LATER) == (Undo("a", change_of("a")),)
+        assert after(going_on, *undone("a")).phase is Phase.ROLLED_BACK
+
+
+def test_a_try_that_was_under_way_when_it_was_given_up_may_succeed() -> None:
+    state = after(soaking(), RollbackAsked(at_s=T0 + 3, by="ada"), given_up("a"))
+    assert (state.phase, state.members["a"].progress) == (Phase.ROLLED_BACK, Progress.GIVEN_UP)
+    state = after(state, *undone("a"))
+    assert (state.phase, state.members["a"].progress) == (Phase.ROLLED_BACK, Progress.RESTORED)
+
+
+def test_only_an_undo_is_given_up() -> None:
+    for state in (soaking(), done(), after(soaking(), RollbackAsked(at_s=T0 + 3, by="ada"), *undone("a"))):
+        assert after(state, given_up("a"), given_up("b"), given_up("stranger")) == state
 
 
 PHASES: list[tuple[str, Callable[[], RolloutState], tuple[str, ...]]] = [

@@ -457,7 +457,7 @@ export interface FiguresSeen {
 }
 
 export type Progress =
-  | "waiting" | "staged" | "left_out" | "applying" | "applied" | "verified" | "set" | "restored" | "left_alone";
+  | "waiting" | "staged" | "left_out" | "applying" | "applied" | "verified" | "set" | "restored" | "left_alone" | "given_up";
 
 export interface SwitchProgress {
   switch: string;

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollout.machine import not_undone, replay
 from rollout.plan import Figures
 from rollout.state import (
     Applied,
@@ -179,6 +180,51 @@ async def test_what_somebody_else_has_set_is_left_alone_and_is_drift(here: World
     assert any(isinstance(event, LeftAlone) for event in here.heard)
     await here.fleet.refresh()
     assert [name for name in "abc" if here.fleet.drifted(name)] == ["b"]
+
+
+async def test_an_undo_that_never_succeeds_is_given_up_and_the_switch_is_free(here: World) -> None:
+    await here.rolled_out(plan(soak_s=0.0, patience_s=1.0))
+    here.switches["b"].meets["undo"] = [away("b")] * 100
+    rollout = await here.rollouts.roll_back("r", "ada")
+    await until(lambda: not_undone(rollout.state, here.rollouts.now_s()))
+    again = plan(("b",), soak_s=0.0, rollout_id="r2")
+    with pytest.raises(ConflictError, match=r"bring back b, .* or give it up"):
+        await here.rollouts.start(again, "ada")
+    await here.rollouts.give_up("r", "b", "ada", "its line card is dead")
+    state = await here.ended(rollout)
+    assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_OLD | {"b": NEW})
+    one = state.members["b"]
+    assert one.progress is Progress.GIVEN_UP
+    assert one.detail.startswith("ada has given it up (its line card is dead): it was last read to run Kmin")
+    assert "no answer" in one.detail
+    assert replay(here.journal.events()) == state
+    assert await here.rollouts.give_up("r", "b", "eve", "again") is rollout
+    assert here.rollouts.get("r").state == state
+    await here.fleet.refresh()
+    assert (here.fleet.set_to("b"), here.fleet.drifted("b"), here.fleet.runs("b")) == (None, False, NEW)
+    assert (await here.rolled_out(again)).phase is Phase.DONE
+
+
+async def test_what_is_not_stuck_in_an_undo_is_not_given_up(here: World) -> None:
+    async def refused(says: str, rollout_id: str = "r", member: str = "a") -> None:
+        with pytest.raises((ConflictError, NotFoundError), match=says):
+            await here.rollouts.give_up(rollout_id, member, "ada", "because")
+
+    here.switches["a"].gate.clear()
+    rollout = await here.rollouts.start(plan(soak_s=0.0), "ada")
+    await until(lambda: rollout.state.members["a"].progress is Progress.APPLYING)
+    await refused("a rollout in phase canary; .* roll it back first")
+    await refused("not found", rollout_id="nothing")
+    await refused("ecntwin rollouts r lists them", member="stranger")
+    here.switches["a"].gate.set()
+    await here.ended(rollout)
+    here.switches["a"].meets["undo"] = [away("a")]
+    await here.rollouts.roll_back("r", "ada")
+    await until(lambda: rollout.state.members["a"].failing_since_s is not None)
+    await refused(r"an undo that has failed for \d+ s; .* has failed for 30 s.* tried again by itself")
+    await here.ended(rollout)
+    await refused("a rollout in phase rolled back; .* leave it as it is")
+    assert here.runs == ALL_OLD
 
 
 async def test_a_change_under_way_is_no_drift(here: World) -> None:

@@ -104,9 +104,10 @@ export function said(rollout: ListedRollout): string {
       return `${members(TOUCHED.reduce((sum, one) => sum + those(one), 0), touchedHosts(rollout))} to return to what ran before, the last one first.`;
     case "rolled_back":
       return [
-        number("restored") ? `${of("restored")} returned to what ran before.` : number("left_alone") ? "" : `${summary.hosts ? "Nothing" : "No switch"} had been touched.`,
+        number("restored") ? `${of("restored")} returned to what ran before.` : number("left_alone") || number("given_up") ? "" : `${summary.hosts ? "Nothing" : "No switch"} had been touched.`,
         number("left_alone") ? `${of("left_alone")} left alone: somebody else has set it since.` : "",
-      ].join(" ").trim() + only;
+        number("given_up") ? `${of("given_up")} given up: no undo succeeded, so the change may still run there.` : "",
+      ].filter(Boolean).join(" ") + only;
   }
 }
 
