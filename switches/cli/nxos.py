@@ -132,6 +132,8 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NxosAdapter(WredLineAdapter):
+    later = True
+
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
     ) -> None:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -113,7 +113,9 @@ class Found:
 
 
 class WredLineAdapter(DeviceAdapter):
-    """One switch whose watermarks are lines of ``grammar``."""
+    """One switch whose watermarks are lines of ``grammar``. ``later``: a call may take effect after it."""
+
+    later: ClassVar[bool] = False
 
     def __init__(
         self, device: Device, grammar: Grammar, *, kilo_bytes: int, clock_ns: Callable[[], int]
@@ -375,6 +377,11 @@ class WredLineAdapter(DeviceAdapter):
                     place = (policies.heading + str(spot.policy), *place[1:])
                 lines.append((place, f"no {spot.line}" if was.line is None else was.line))
             lines += [line for port, policy in bound.items() for line in policies.rebound(port, policy)]
+        elif self.later and shared and change.changes:
+            # The change may still be on its way: the old lines go after it.
+            there = {(one.place, one.queue) for one in found.spots if one.line is not None}
+            olds = ((tuple(was.path), was.line) for was in record.lines if (was.place, was.queue) in there)
+            lines = [(path, line) for path, line in olds if line is not None]
         if self._device.role is not None:
             lines += policies.spare(self._device.role, bound)
         return list(dict.fromkeys(lines))

@@ -118,7 +118,8 @@ class OpenConfigAdapter(ConfigAdapter):
     def rollback(self, change: StagedChange) -> None:
         plan, qos = self._plan(change), self._configured()
         left = plan.left_in(qos)
-        if not self._is_undone(change, left, qos):
+        # A Set that was not answered may still be on its way: the old bindings go after it.
+        if not self._is_undone(change, left, qos) or left.queues:
             self._put_back(left, qos)
             self._check_undone(change, self._seen)
         self._remove_unused(name for name, planned in plan.profiles.items() if planned.was is None)

@@ -61,6 +61,7 @@ class NxosSwitch(HttpSwitch):
         self.ignoring = False
         self.halving = False
         self.refuses: str | None = None  # commands that start so
+        self.waiting: list[str] | None = None  # configuration that is made later, in turn
         self.gone: set[str] = set()  # interfaces, as with their line card
         self.asked.clear()
         self.unexpected.clear()
@@ -90,6 +91,9 @@ class NxosSwitch(HttpSwitch):
         self._path: list[str] = []
         self._set = 0
         before = deepcopy((self.running, self.history))
+        if self.waiting is not None and kind == "cli_conf":
+            self.waiting.append(commands)
+            run = self._put_off
         for command in commands.split(" ;"):
             try:
                 outputs.append({"input": command, "msg": "Success", "code": "200", "body": run(command)})
@@ -105,6 +109,17 @@ class NxosSwitch(HttpSwitch):
         shown = outputs if len(outputs) > 1 else outputs[0]
         reply = {"ins_api": {**body, "outputs": {"output": shown}}}
         return Reply(body=reply, changes=not commands.startswith("show "))
+
+    def _put_off(self, command: str) -> dict[str, Any]:
+        return {}
+
+    def catch_up(self) -> None:
+        """Makes what waited."""
+        waiting, self.waiting = self.waiting or [], None
+        for commands in waiting:
+            self._path, self._set = [], 0
+            for command in commands.split(" ;"):
+                self._configure(command)
 
     def _show(self, command: str) -> Any:
         if command not in self.shows:

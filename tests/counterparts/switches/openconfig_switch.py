@@ -44,7 +44,8 @@ class OpenConfigSwitch:
     """``config`` and ``running`` are leaves by path.
 
     Hardware takes over what is configured, thresholds through ``rounds``; not while ``ignoring``, and only
-    after ``lag`` more readings. ``answers`` is how a Get is cut: whole ("json"), or leaf by leaf ("leaves").
+    after ``lag`` more readings. While ``waiting`` is a list, Sets are answered, and made later, in turn.
+    ``answers`` is how a Get is cut: whole ("json"), or leaf by leaf ("leaves").
     ``history`` holds every (minimum, maximum) a queue has run.
     """
 
@@ -56,6 +57,7 @@ class OpenConfigSwitch:
         self.ignoring = False
         self.refuses: str | None = None
         self.lag = 0
+        self.waiting: list[Callable[[], None]] | None = None
         self.rounds: Callable[[int], int] = int
         self.answers = "json"
         self._waits = 0
@@ -118,6 +120,20 @@ class OpenConfigSwitch:
         _known(origin)
         if self.refuses is not None:
             raise RefusalError(grpc.StatusCode.FAILED_PRECONDITION, self.refuses)
+        if self.waiting is not None:
+            self.waiting.append(lambda: self._set(delete, replace, update))
+        else:
+            self._set(delete, replace, update)
+
+    def catch_up(self) -> None:
+        """Makes what waited."""
+        waiting, self.waiting = self.waiting or [], None
+        for make in waiting:
+            make()
+
+    def _set(
+        self, delete: list[Steps], replace: list[tuple[Steps, Any]], update: list[tuple[Steps, Any]]
+    ) -> None:
         wanted = dict(self.config)
         for path in [*delete, *(path for path, _ in replace)]:
             for where in [where for where in wanted if where[: len(path)] == path]:

@@ -75,6 +75,22 @@ def test_a_change_is_one_call_after_a_checkpoint(switch: NxosSwitch, adapter: Sw
     assert switch.line(3) == line_of(FIRST)
 
 
+def test_an_undo_goes_after_a_change_that_does_not_show_yet(switch: NxosSwitch, adapter: Switches) -> None:
+    switch.set_by_hand(4, None)  # it has no old line, so nothing can go after the new one
+    here = adapter(queues=(3, 4))
+    change = here.stage(NEW, "r1-a")
+    switch.waiting = []
+    here.apply(change)
+    for _ in range(2):
+        here.rollback(change)
+    old = f"policy-map type queuing {POLICY} ;class type queuing c-out-8q-q3 ;{line_of(FIRST)}"
+    assert switch.waiting[1:] == [old, old]
+    switch.catch_up()
+    assert (switch.line(3), switch.line(4)) == (line_of(FIRST), line_of(NEW))
+    here.rollback(change)
+    assert (switch.line(3), switch.line(4)) == (line_of(FIRST), None)
+
+
 def test_a_request_is_nx_apis_json(switch: NxosSwitch, adapter: Switches) -> None:
     adapter().read()
     (asked,) = switch.asked

@@ -142,6 +142,19 @@ def test_an_undo_binds_the_queues_back_and_removes_the_profile(make: Make, serve
     ]
 
 
+def test_an_undo_goes_after_a_change_that_does_not_show_yet(make: Make, switch: OpenConfigSwitch) -> None:
+    before = {port: switch.runs(port, "3") for port in PORTS}
+    adapter = make()
+    change = adapter.stage(NEW, "r1-a")
+    switch.waiting = []
+    adapter.apply(change)
+    for _ in range(2):
+        adapter.rollback(change)
+    assert len(switch.waiting) == 3
+    switch.catch_up()
+    assert {port: switch.runs(port, "3") for port in PORTS} == before
+
+
 def test_after_an_undo_the_configuration_is_what_it_was(make: Make, switch: OpenConfigSwitch) -> None:
     before = dict(switch.config)
     change = done(make())
