@@ -56,7 +56,7 @@ class PortPoint(NamedTuple):
 
 class Seen(NamedTuple):
     """Figures of some switches' ports over some steps: means over ports and time, the largest depth of any
-    port (``depth_max_bytes``), and sums over ports of throughput and marks. None: unknown.
+    port (``depth_max_bytes``), and sums over ports of their mean throughput and marks. None: unknown.
     """
 
     steps: int
@@ -189,39 +189,36 @@ def seen(
     connection: Connection, step_s: int, *, since_ns: int, until_ns: int, switches: Collection[str]
 ) -> Seen | None:
     """Figures of these switches' ports in that time; None without any row."""
-    rows = (
-        select(history)
-        .where(
-            history.c.step_s == step_s, _between(since_ns, until_ns), history.c.switch.in_(sorted(switches))
-        )
-        .subquery()
+    wanted = and_(
+        history.c.step_s == step_s, _between(since_ns, until_ns), history.c.switch.in_(sorted(switches))
     )
-    row = connection.execute(
-        select(
-            func.count(distinct(rows.c.at_ns)),
-            func.sum(rows.c.depth_bytes),
-            func.count() - func.count(rows.c.depth_bytes),
-            func.max(rows.c.depth_max_bytes),
-            func.sum(rows.c.throughput_bytes_per_s),
-            func.sum(rows.c.marked_packets_per_s),
-            func.sum(rows.c.pause_share),
-            func.count() - func.count(rows.c.pause_share),
-        )
-    ).one()
-    steps, depth, untold, most, throughput, marks, paused, uncounted = row
+    steps = connection.scalar(select(func.count(distinct(history.c.at_ns))).where(wanted))
     if not steps:
         return None
-    named = select(rows.c.switch, rows.c.port).distinct().subquery()
-    ports = connection.scalar(select(func.count()).select_from(named)) or 0
-    cells = steps * ports
+    rows = (
+        select(
+            func.max(history.c.depth_max_bytes).label("most"),
+            func.sum(history.c.depth_bytes).label("depth"),
+            _told("depth_bytes", steps).label("depth_told"),
+            _mean("throughput_bytes_per_s", steps).label("throughput"),
+            _mean("marked_packets_per_s", steps).label("marks"),
+            func.sum(history.c.pause_share).label("paused"),
+            _told("pause_share", steps).label("pause_told"),
+        )
+        .where(wanted)
+        .group_by(history.c.switch, history.c.port)
+        .subquery()
+    )
+    every = select(func.count(), *(func.sum(column) for column in rows.c[1:]), func.max(rows.c.most))
+    ports, depth, depth_told, throughput, marks, paused, pause_told, most = connection.execute(every).one()
     return Seen(
         steps=steps,
         ports=ports,
-        depth_bytes=None if depth is None else depth / (cells - untold),
+        depth_bytes=None if depth is None else depth / int(depth_told),
         depth_max_bytes=most,
-        throughput_bytes_per_s=None if throughput is None else throughput / steps,
-        marked_packets_per_s=None if marks is None else marks / steps,
-        pause_share=None if paused is None else paused / (cells - uncounted),
+        throughput_bytes_per_s=throughput,
+        marked_packets_per_s=marks,
+        pause_share=None if paused is None else paused / int(pause_told),
     )
 
 
@@ -243,13 +240,7 @@ def _folded(
         .group_by("began_ns")  # not called at_ns, which is also a column's name
         .subquery()
     )
-    means = {
-        name: (
-            func.sum(history.c[name])
-            / func.nullif(steps.c.steps - func.count() + func.count(history.c[name]), 0)
-        )
-        for name in MEANS
-    }
+    means = {name: _mean(name, steps.c.steps) for name in MEANS}
     figures = means | {"depth_max_bytes": func.max(history.c.depth_max_bytes)}
     query = (
         select(
@@ -263,6 +254,15 @@ def _folded(
         .group_by(steps.c.began_ns, steps.c.steps, history.c.switch, history.c.port)
     )
     return query if rows is None else query.where(rows)
+
+
+def _told(name: str, steps: int | ColumnElement[int]) -> Any:
+    """In how many of these steps a port's figure is known: without a row it is 0."""
+    return steps - func.count() + func.count(history.c[name])
+
+
+def _mean(name: str, steps: int | ColumnElement[int]) -> ColumnElement[Any]:
+    return func.sum(history.c[name]) / func.nullif(_told(name, steps), 0)
 
 
 def _between(since_ns: int, until_ns: int) -> ColumnElement[bool]:

@@ -208,6 +208,18 @@ def test_ports_without_counters_do_not_count_as_never_paused(database: Database)
     assert found.pause_share == pytest.approx(0.2 / 2)  # of e0, which was not there in one step of two
 
 
+def test_steps_of_unknown_throughput_do_not_count_as_idle(database: Database) -> None:
+    silent = step("e0", None, throughput=None, marks=None)
+    never = step("e1", throughput=None, marks=None)
+    put(database, 0, step("e0", throughput=4e9, marks=8.0), never)
+    put(database, 10, silent, never)
+    put(database, 20, never)
+    found = database.read_now(lambda one: seen(one, 10, switches=["leaf1"], **EARLY))
+    assert found is not None
+    # Of e0, which was idle in one of the two steps that tell.
+    assert (found.throughput_bytes_per_s, found.marked_packets_per_s) == (2e9, 4.0)
+
+
 def test_a_time_lies_in_the_step_that_began_last() -> None:
     assert begin_ns(EPOCH_NS + 59 * S, 60) == EPOCH_NS
     assert begin_ns(EPOCH_NS + 60 * S, 60) == EPOCH_NS + 60 * S
