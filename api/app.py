@@ -72,6 +72,12 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/recommendations/current"): (404,),
     ("post", "/v1/recommendations/{recommendation_id}/approve"): (412, 428),
     ("get", "/v1/recommendations"): (404,),
+    ("get", "/v1/recommendations/{recommendation_id}"): (503,),
+    ("put", "/v1/topology"): (503,),
+    ("get", "/v1/revisions"): (503,),
+    ("get", "/v1/revisions/{number}"): (503,),
+    ("get", "/v1/switches/{name}/hash"): (502,),
+    ("post", "/v1/switches/{name}/hash"): (502,),
     ("get", "/v1/rollouts"): (404,),
     ("get", "/v1/alarms"): (404,),
     ("get", "/v1/nics"): (404,),
@@ -83,12 +89,14 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/history/queues"): (503,),
     ("get", "/v1/history/forecast"): (404, 503),
     ("get", "/v1/history/residuals"): (503,),
+    ("get", "/v1/history/advice"): (503,),
     ("get", "/v1/history/gains"): (503,),
     ("get", "/v1/history/alarms"): (503,),
     ("get", "/v1/recommendations/{recommendation_id}/outcome"): (503,),
 }
 
 _MEANS = {kind.status: (kind.__doc__ or "").splitlines()[0] for kind in RequestError.__subclasses__()}
+_MEANS[502] = "A switch refused, or did not answer."
 _TAGS = {
     "telemetry": "What switches and hosts report comes in here: INT reports and counters.",
     "topology": "The fabric as declared and as discovered, and earlier versions of it.",

@@ -417,6 +417,21 @@ async def broken(here: Running, path: Path) -> None:
     await here.service.alarms.check()
 
 
+async def test_what_is_answered_while_the_database_is_gone_is_in_the_openapi_document(tmp_path: Path) -> None:
+    path = tmp_path / "ecntwin.db"
+    async with running(of_file(path)) as here:
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        await broken(here, path)
+        said = (await here.client.get("/openapi.json")).json()["paths"]
+        asked = [call for call in said if call != "/v1/events"]
+        for call in asked:
+            for method in said[call].keys() & {"get", "put"}:
+                url = call.replace("{number}", "1").replace("{name}", "leaf1")
+                body = {"json": TOPOLOGY if call == "/v1/topology" else {"frozen": False}}
+                answer = await here.client.request(method, url, **({} if method == "get" else body))
+                assert str(answer.status_code) in said[call][method]["responses"], (call, answer.text)
+
+
 async def test_while_the_database_is_gone_all_of_it_is_503_and_advice_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "ecntwin.db"
     async with running(of_file(path, rollout={"auto": True}, tuning=TUNING)) as here:

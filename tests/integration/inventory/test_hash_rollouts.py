@@ -115,6 +115,18 @@ async def test_a_switch_whose_reports_have_no_depths_is_watched_by_what_they_hav
         assert (ended["phase"], ended["why"], seed(switch)) == ("done", None, 51)
 
 
+async def test_a_switch_that_does_not_answer_is_a_502_as_the_openapi_document_says(
+    switch: NvueSwitch, tmp_path: Path
+) -> None:
+    async with running(wanted(switch, tmp_path)) as run:
+        switch.close()
+        said = (await run.client.get("/openapi.json")).json()["paths"]["/v1/switches/{name}/hash"]
+        for method, body in (("get", None), ("post", {"value": "51"})):
+            answer = await run.client.request(method, HASH, json=body)
+            assert answer.status_code == 502
+            assert "502" in said[method]["responses"]
+
+
 async def test_a_watermark_is_undone_whatever_a_later_rollout_hashes_by(
     switch: NvueSwitch, tmp_path: Path
 ) -> None:
