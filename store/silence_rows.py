@@ -34,10 +34,7 @@ def remove(connection: Connection, silence_id: str) -> None:
     connection.execute(delete(silences).where(silences.c.id == silence_id))
 
 
-def listed(connection: Connection, at_ns: int) -> list[SilenceRow]:
-    """Silences that last beyond a time, the first to end first."""
-    query = select(*_COLUMNS).where(silences.c.until_ns > at_ns)
-    return [
-        SilenceRow._make(row)
-        for row in connection.execute(query.order_by(silences.c.until_ns, silences.c.id))
-    ]
+def listed(connection: Connection) -> list[SilenceRow]:
+    """All of them, the first to end first."""
+    query = select(*_COLUMNS).order_by(silences.c.until_ns, silences.c.id)
+    return [SilenceRow._make(row) for row in connection.execute(query)]

@@ -43,15 +43,16 @@ class Silences:
 
     async def restore(self) -> None:
         """Reads those in the database; raises ``UnavailableError``."""
-        now_ns = self._wall_ns()
-        rows = await self._database.read(lambda connection: silence_rows.listed(connection, now_ns))
+        rows = await self._database.read(silence_rows.listed)
         self._known = {row.id: row for row in rows} | self._known
 
     def current(self) -> list[SilenceRow]:
-        """Those that have not ended, the first to end first."""
+        """Those that have not ended, the first to end first; the others stay known, as a wall clock that is
+        ahead for a while must end none.
+        """
         now_ns = self._wall_ns()
-        self._known = {name: row for name, row in self._known.items() if row.until_ns > now_ns}
-        return sorted(self._known.values(), key=lambda row: (row.until_ns, row.id))
+        lasting = (row for row in self._known.values() if row.until_ns > now_ns)
+        return sorted(lasting, key=lambda row: (row.until_ns, row.id))
 
     def of(self, alarm: JoinedAlarm, among: Collection[SilenceRow]) -> SilenceRow | None:
         """The first silence to end of those that cover an alarm; None unless each of its kinds is silenced.
@@ -107,7 +108,7 @@ class Silences:
             None if note is None else takeable(note),
         )
         await self._database.write(lambda connection: silence_rows.put(connection, row))
-        self._known[row.id] = row
+        self._known = {one.id: one for one in (*self.current(), row)}
         return row
 
     def get(self, silence_id: str) -> SilenceRow:

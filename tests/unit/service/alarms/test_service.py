@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -398,6 +399,22 @@ async def test_the_history_calls_nothing_open_that_is_not_listed(database_url: s
     world.database.write_now(lambda one: put(one, row))  # as if its end had been lost
     world.history.tidy()
     assert ((await world.rows())[0].why, alarm.id) == (UNRECORDED, row.key)
+    world.database.close()
+
+
+async def test_a_wall_clock_that_is_ahead_for_a_while_ends_no_silence(tmp_path: Path) -> None:
+    url, ahead_ns = f"sqlite:///{tmp_path}/ecntwin.db", 86_400 * 10**9
+    world = World(url)
+    silence = await silenced(world, 3_600, switch="leaf1")
+    world.wall_ns += ahead_ns
+    assert world.alarms.silences.current() == []
+    world.wall_ns -= ahead_ns
+    assert [row.id for row in world.alarms.silences.current()] == [silence]
+    world.database.close()
+    world = World(url, later_s=86_400)
+    await world.alarms.restore()
+    world.wall_ns -= ahead_ns
+    assert [row.id for row in world.alarms.silences.current()] == [silence]
     world.database.close()
 
 
