@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from service.documents.advice import AdviceDocument
 from service.documents.base import Document, RequestBody, SwitchName, Time, timestamp
@@ -98,6 +98,12 @@ class ApproveInput(RequestBody):
     def beside(self) -> frozenset[Literal["nic", "roles"]]:
         """What is set beside one watermark for all ports."""
         return frozenset(part for part in self.parts if part != "watermark")
+
+    @model_validator(mode="after")
+    def _sets_what_is_told(self) -> Self:
+        if self.together is not None and not self.beside:
+            raise ValueError("together is set with nic or roles: name them in parts, or leave it out")
+        return self
 
     @field_validator("parts")
     @classmethod

@@ -165,6 +165,13 @@ async def test_a_precondition_that_is_misspelt_approves_nothing(here: Here, body
     assert "apply" not in here.switches["leaf1"].calls
 
 
+async def test_values_that_are_told_and_not_among_the_parts_approve_nothing(here: Here) -> None:
+    at = await here.tuned()
+    problem = await here.post(f"{at}/approve", {"together": {"watermark": INCUMBENT}}, status=422)
+    assert "name them in parts" in problem["rule"]
+    assert (await here.get(at))["status"] == "pending"
+
+
 async def test_after_a_rollback_what_was_made_for_the_change_is_over() -> None:
     async with started() as here:
         await here.feed()
