@@ -88,7 +88,7 @@ def shown(value: object) -> str:
     """A default as JSON has it."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    return str(value) if isinstance(value, (str, int, float)) else "`[]`"
+    return str(value) if isinstance(value, (str, int, float)) else f"`{json.dumps(value)}`"
 
 
 def scopes(app: FastAPI) -> dict[tuple[str, str], str]:

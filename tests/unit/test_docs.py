@@ -37,6 +37,7 @@ def test_a_reference_is_what_the_code_says(name: str) -> None:
         (0.5, "0.5"),
         ("a", "a"),
         ([], "`[]`"),
+        (["watermark"], '`["watermark"]`'),
     ],
 )
 def test_a_default_is_shown_as_json_has_it(value: object, said: str) -> None:
