@@ -174,7 +174,8 @@ def sent(
 ) -> Iterable[Row[int, str, str, float | None]]:
     """Time, switch, port and throughput (bytes a second) of these ports."""
     columns = history.c.at_ns, history.c.switch, history.c.port, history.c.throughput_bytes_per_s
-    named = tuple_(history.c.switch, history.c.port).in_(list(ports))
+    storable = [one for one in ports if one == (takeable(one[0]), takeable(one[1]))]
+    named = tuple_(history.c.switch, history.c.port).in_(storable)
     query = select(*columns).where(history.c.step_s == step_s, _between(since_ns, until_ns), named)
     return connection.execute(query)
 

@@ -16,6 +16,7 @@ from store.queue_rows import (
     newest_ns,
     prune,
     seen,
+    sent,
     series,
     write_step,
 )
@@ -187,6 +188,12 @@ def test_a_series_is_put_together_to_wider_steps_as_it_is_read(three: Database) 
         (EPOCH_NS + 20 * S, 50.0, 50.0),
     ]
     assert [point.step.depth_bytes for point in found["leaf2", "e2"]] == [None, None]
+
+
+def test_a_name_that_no_database_stores_is_of_no_port(three: Database) -> None:
+    ports = [("leaf1", "e0"), ("leaf1", "e\0"), ("leaf\ud800", "e0")]
+    found = three.read_now(lambda one: list(sent(one, 10, ports=ports, **EARLY)))
+    assert {(row.switch, row.port) for row in found} == {("leaf1", "e0")}
 
 
 def test_what_was_seen_of_some_switches(three: Database) -> None:
