@@ -67,6 +67,8 @@ async def put_topology(
         await service.topology.declare(declared, caller.name)
         service.validity.review()
         change.after = await made_in(service.answers, declared.to_json)
+        if change.after == before:  # up to 8 MiB each, of whoever declares it again every hour
+            change.before = change.after = None
     return await _both(service)
 
 

@@ -72,6 +72,16 @@ async def test_a_change_is_written_down_with_what_was_and_what_is(here: Running)
     assert [one["name"] for one in topology["after"]["switches"]] == ["leaf1"]
 
 
+async def test_a_topology_that_is_declared_again_is_not_kept_again(here: Running) -> None:
+    for links in (TOPOLOGY["links"], TOPOLOGY["links"], TOPOLOGY["links"][:3]):
+        declared = {**TOPOLOGY, "hosts": TOPOLOGY["hosts"][: len(links)], "links": links}
+        await here.client.put("/v1/topology", json=declared, headers=as_("admin"))
+    third, second, first = await entries(here)
+    assert [len(one["after"]["links"]) for one in (third, first)] == [3, 4]
+    assert len(third["before"]["links"]) == 4
+    assert (second["before"], second["after"], second["outcome"]) == (None, None, "done")
+
+
 async def test_the_life_of_a_recommendation(here: Running) -> None:
     named = await recommended(here)
     rollout = (await here.post(f"/v1/recommendations/{named}/approve", headers=as_("operate")))["rollout"]
