@@ -235,9 +235,9 @@ def _folded(
     width_ns = literal(width_s * NS_PER_S)
     wanted = and_(history.c.step_s == step_s, between)
     bucket = history.c.at_ns // width_ns * width_ns
+    each = select(history.c.at_ns).where(wanted).distinct().subquery()  # in the key's order: not sorted
     steps = (
-        select(bucket.label("began_ns"), func.count(distinct(history.c.at_ns)).label("steps"))
-        .where(wanted)
+        select((each.c.at_ns // width_ns * width_ns).label("began_ns"), func.count().label("steps"))
         .group_by("began_ns")  # not called at_ns, which is also a column's name
         .subquery()
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, event, func, select
 
 from store.database import Database
 from store.queue_rows import (
@@ -194,6 +196,26 @@ def test_a_name_that_no_database_stores_is_of_no_port(three: Database) -> None:
     ports = [("leaf1", "e0"), ("leaf1", "e\0"), ("leaf\ud800", "e0")]
     found = three.read_now(lambda one: list(sent(one, 10, ports=ports, **EARLY)))
     assert {(row.switch, row.port) for row in found} == {("leaf1", "e0")}
+
+
+def test_the_past_of_one_port_is_read_without_sorting_the_times_of_all(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/ecntwin.db")
+    database.open()
+    put(database, 0, step("e0"), step("e1"))
+
+    def plans(connection: Connection) -> list[str]:
+        asked: list[tuple[str, object]] = []
+        event.listen(connection, "before_cursor_execute", lambda *said: asked.append((said[2], said[3])))
+        series(connection, 10, width_s=60, ports=[("leaf1", "e0")], **EARLY)
+        explained = [
+            connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", given) for sql, given in list(asked)
+        ]
+        return [row[3] for rows in explained for row in rows]
+
+    found = database.read_now(plans)
+    assert any("PRIMARY KEY" in one for one in found)
+    assert not [one for one in found if "DISTINCT" in one]
+    database.close()
 
 
 def test_what_was_seen_of_some_switches(three: Database) -> None:
