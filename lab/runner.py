@@ -309,7 +309,7 @@ class Runner:
         may_s = self._paced(now_s)
         if may_s < SHORTEST_SLICE_S:
             assert self.pace is not None
-            return (SHORTEST_SLICE_S - may_s) / self.pace
+            return min((SHORTEST_SLICE_S - may_s) / self.pace, 1.0)  # no thread waits for centuries
         self._slice(min(self.duration_s, now_s + may_s))
         return 0.0
 

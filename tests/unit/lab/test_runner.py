@@ -167,6 +167,14 @@ def test_the_pace_is_kept() -> None:
         assert runner.view.ended
 
 
+def test_however_slow_the_pace_commands_are_answered() -> None:
+    with running(stepwise=False, pace=1e-300) as (runner, _):
+        until(runner, lambda: runner._paced_since_s is not None)
+        ports = list(runner.view.watermarks)
+        result(runner.set_watermark(ports, NEW))
+        assert result(runner.figures()).end_s == 0.0
+
+
 def slices_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long each slice is, as they come."""
     found: list[float] = []
