@@ -26,6 +26,7 @@ from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore, SavedRounds
 from settings.errors import NotFoundError, SettingsError, UnavailableError
 from settings.model import Settings
+from settings.security import FROM_SETTINGS
 from store import revisions
 from store.database import Database, Recorder
 from store.journal import Journal
@@ -33,7 +34,6 @@ from store.revisions import Revision
 from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
 
-FROM_SETTINGS = "settings"
 Kind = Literal["topology", "inventory"]
 RETRY_EVERY_S = 2.0
 

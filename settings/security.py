@@ -16,7 +16,8 @@ from settings.validation import HiddenValueError, Section, is_loopback, server_u
 Scope = Literal["telemetry", "read", "operate", "admin"]
 
 LOCAL_NAME = "local"
-RESERVED = (LOCAL_NAME, "policy")
+FROM_SETTINGS = "settings"  # whose revisions tell a start whether the file has changed since the last one
+RESERVED = (LOCAL_NAME, "policy", FROM_SETTINGS)
 SCOPES: tuple[Scope, ...] = ("telemetry", "read", "operate", "admin")
 
 
@@ -128,7 +129,7 @@ class TokenSettings(Section):
     @classmethod
     def _is_nobody_elses(cls, name: str) -> str:
         if name in RESERVED or name.startswith(("oidc:", "command:", "policy ")):
-            raise ValueError(f"{name!r} is what the audit log calls a caller without a token")
+            raise ValueError(f"{name!r} is what the audit log or a revision calls a caller without a token")
         return name
 
     @field_validator("sha256")

@@ -217,7 +217,9 @@ def test_names_of_tokens_are_unique(tmp_path: Path) -> None:
         load_settings(written(tmp_path, f"security: {{tokens: [{token}, {token}]}}"))
 
 
-@pytest.mark.parametrize("name", ["local", "policy", "oidc:ada", "command:root", "policy (rollout.auto)"])
+@pytest.mark.parametrize(
+    "name", ["local", "policy", "settings", "oidc:ada", "command:root", "policy (rollout.auto)"]
+)
 def test_a_token_is_not_named_as_a_caller_without_one(tmp_path: Path, name: str) -> None:
     text = f"security: {{tokens: [{{name: '{name}', sha256: {'a' * 64}, scopes: [read]}}]}}"
     with pytest.raises(SettingsError, match=r"tokens\[0\].name: .*a caller without a token"):

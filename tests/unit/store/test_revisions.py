@@ -8,8 +8,9 @@ from itertools import count
 import pytest
 
 import store.revisions
-from service.persistence import FROM_SETTINGS, Revisions
+from service.persistence import Revisions
 from settings.errors import NotFoundError
+from settings.security import FROM_SETTINGS
 from store.database import Database
 
 FILE, OTHER_FILE, PUT = {"a": 1}, {"a": 2}, {"a": 3}
