@@ -54,6 +54,7 @@ class Audit:
         self._clocks = clocks
         self._began = self._now()
         self._last_ns = 0
+        self._added = 0  # since entries were last forgotten
         self._refusals = RateLimits(
             REFUSALS_PER_MIN / 60, REFUSALS_PER_MIN, most=MOST_CALLERS, clock_s=clocks.monotonic_s
         )
@@ -113,8 +114,12 @@ class Audit:
             await asyncio.sleep(FORGET_EVERY_S)
 
     def forget(self) -> None:
-        uptime = Uptime(self._began, self._now())
-        old = partial(audit_rows.forget, keep_ns=self._keep_ns, uptime=uptime, most=FORGOTTEN_AT_ONCE)
+        """Removes the oldest of those that are too old: more than came, or callers who are refused once a
+        second would let the log grow without end.
+        """
+        uptime, most = Uptime(self._began, self._now()), FORGOTTEN_AT_ONCE + self._added
+        self._added = 0
+        old = partial(audit_rows.forget, keep_ns=self._keep_ns, uptime=uptime, most=most)
         self._recorder.put(old, key="audit-forget")
 
     def _now(self) -> Instant:
@@ -122,6 +127,7 @@ class Audit:
 
     def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
         now_ns = self._clocks.wall_ns()
+        self._added += 1
         # Unique times; a clock that is set back by more is followed.
         again = 0 <= self._last_ns - now_ns < NS_PER_S
         self._last_ns = self._last_ns + 1 if again else now_ns

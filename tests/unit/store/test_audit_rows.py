@@ -6,13 +6,16 @@ import asyncio
 from functools import partial
 
 import pytest
+from sqlalchemy import func, select
 
 from service.auth.audit import Audit
 from service.events import Clocks
+from settings.security import LOCAL
 from store import audit_rows
 from store.ages import Instant, Uptime
 from store.audit_rows import UNDER_WAY, AuditEntry
 from store.database import Database, Recorder
+from store.tables import audit
 from telemetry.settings import NS_PER_DAY
 
 
@@ -78,13 +81,32 @@ def test_a_wall_clock_years_ahead_outdates_no_entry(database: Database, wrong_fr
         nonlocal now_ns, now_s
         recorder = Recorder(database)
         clocks = Clocks(monotonic_s=lambda: now_s, wall_ns=lambda: now_ns)
-        audit = Audit(database, recorder, keep_days=400, clocks=clocks)
+        log = Audit(database, recorder, keep_days=400, clocks=clocks)
         now_ns = wrong_ns
         database.write_now(partial(audit_rows.add, entry=entry(wrong_ns)))  # as a change made meanwhile
         for ran_days, left in ((99, 3), (101, 2)):
             now_s = ran_days * 86_400.0
-            audit.forget()
+            log.forget()
             await recorder.flush()
             assert len(times(database)) == left
+
+    asyncio.run(scene())
+
+
+def test_more_entries_are_forgotten_than_came(database: Database) -> None:
+    old = [entry(number)._asdict() for number in range(1, 3_001)]
+    database.write_now(lambda one: one.execute(audit.insert(), old))
+
+    async def scene() -> None:
+        recorder, now_ns = Recorder(database), 500 * NS_PER_DAY
+        log = Audit(database, recorder, keep_days=400, clocks=Clocks(lambda: 0.0, lambda: now_ns))
+        database.write_now(partial(audit_rows.add, entry=entry(now_ns - 1)))  # the newest before the start
+        for _ in range(1_500):
+            log.noted(LOCAL, "tune", "the fabric", outcome="done")
+        log.forget()
+        await recorder.flush()
+        query = select(func.count()).where(audit.c.at_ns <= 3_000)
+        assert await database.read(lambda one: one.scalar(query)) == 500
+        assert await database.read(lambda one: one.scalar(select(func.count()).select_from(audit))) == 2_001
 
     asyncio.run(scene())
