@@ -11,7 +11,7 @@ from api.deps import Reads, RecommendationId, ServiceDep, json_answer
 from service.documents.base import GivenTime, nanoseconds
 from service.documents.forecast import ForecastDocument
 from service.documents.history import (
-    AdviceDocument,
+    AdviceHistoryDocument,
     GainsDocument,
     OutcomeDocument,
     PastAlarmDocument,
@@ -103,7 +103,7 @@ async def get_residual_history(
 @router.get("/history/advice", summary="What the advice was worth, day by day")
 async def get_advice_history(
     service: ServiceDep, caller: Reads, since: Since = None, until: Until = None
-) -> AdviceDocument:
+) -> AdviceHistoryDocument:
     """By the twin on each day's traffic, without a write; by default of the last 30 days."""
     return await service.history_reader.advice(
         service.history_reader.span(_ns(since), _ns(until), usual_s=MONTH_S)

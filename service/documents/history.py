@@ -269,7 +269,7 @@ class AdviceDayDocument(Document):
         return cls.from_attributes(row, day=timestamp(row.day * NS_PER_DAY)[:10])
 
 
-class AdviceDocument(Document):
+class AdviceHistoryDocument(Document):
     """What the advice was worth, day by day."""
 
     days: list[AdviceDayDocument]

@@ -12,7 +12,7 @@ from rollout.state import Phase, RolloutState
 from service.documents.base import timestamp
 from service.documents.history import (
     AdviceDayDocument,
-    AdviceDocument,
+    AdviceHistoryDocument,
     MeasuredFiguresDocument,
     OutcomeDocument,
     PredictedDocument,
@@ -124,10 +124,10 @@ class HistoryReader:
             lambda connection: residual_rows.listed(connection, **span.bounds, limit=limit)
         )
 
-    async def advice(self, span: Span) -> AdviceDocument:
+    async def advice(self, span: Span) -> AdviceHistoryDocument:
         """By day, what the rounds of that span advised. Raises ``UnavailableError``."""
         rows = await self.database.read(lambda connection: residual_rows.by_day(connection, **span.bounds))
-        return AdviceDocument(days=[AdviceDayDocument.of(row) for row in rows])
+        return AdviceHistoryDocument(days=[AdviceDayDocument.of(row) for row in rows])
 
     async def gains(self, span: Span, limit: int) -> list[GainRow]:
         """Those of rollouts that began in that span, newest first. Raises ``UnavailableError``."""

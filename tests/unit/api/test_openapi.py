@@ -56,6 +56,10 @@ def test_every_schema_and_every_property_is_described(
     assert not list(undescribed("paths", [inline(one) for one in operations.values()]))
 
 
+def test_schemas_are_not_named_by_the_modules_they_are_in(document: Document) -> None:
+    assert not [name for name in document["components"]["schemas"] if "__" in name]
+
+
 def inline(operation: Mapping[str, Any]) -> list[Any]:
     """The schemas inside an operation."""
     holders = [operation.get("requestBody", {}), *operation["responses"].values()]
