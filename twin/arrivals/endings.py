@@ -30,15 +30,22 @@ def early(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
 
 def cut(arrivals: FlowArrivals, duration_s: float) -> NDArray[np.bool_]:
     """Of which messages a window of ``duration_s`` may show a part only: those that ran before it, and those
-    whose last sample is nearer to its end than samples of large messages may be apart: 5 ms or a tenth of it
-    at most.
+    whose last sample is at its edge.
+    """
+    return arrivals.ran_before | (arrivals.last_s > _sure_until_s(arrivals, duration_s))
+
+
+def _sure_until_s(arrivals: FlowArrivals, duration_s: float) -> float:
+    """When the window's edge begins: messages that showed no more from then on have ended.
+
+    It is as long as samples of large messages may be apart, 5 ms or a tenth of the window at most; 0 s long
+    where few are large.
     """
     large = arrivals.n_samples >= _LARGE_SAMPLES
     if np.count_nonzero(large) < _FEW_LARGE:
-        return arrivals.ran_before
+        return duration_s
     apart_s = float(np.median((arrivals.last_s - arrivals.start_s)[large] / arrivals.n_samples[large]))
-    edge_s = min(_APART * apart_s, _EARLY * duration_s, _LONGEST_EDGE_S)
-    return arrivals.ran_before | (arrivals.last_s > duration_s - edge_s)
+    return duration_s - min(_APART * apart_s, _EARLY * duration_s, _LONGEST_EDGE_S)
 
 
 def bytes_per_ending(arrivals: FlowArrivals, duration_s: float) -> float:
@@ -78,12 +85,19 @@ def ends(
 
     Early ones send ``per_ending_bytes`` more in the mean (``bytes_per_ending`` of the whole window). Of those
     that began later the ended ones are the smaller, the more so the slower senders are: of all that got to a
-    size of the ``fit``, also of those that outlast the window, the share that ended there is what counts
-    (Kaplan and Meier). One that ends at none of these sizes stays without an end.
+    size of the ``fit`` before the window's edge, the share that ended there is what counts (Kaplan and
+    Meier). One that ends at none of these sizes stays without an end.
+
+    The ``fit`` is of messages that began in the window and ended before its edge, so of others too only what
+    they had sent by then counts, if they began in the window.
     """
     sent, outlasts = arrivals.sent_bytes, np.isinf(arrivals.wire_bytes)
     found = np.where(outlasts, np.inf, np.nan)
-    go_on = np.count_nonzero(outlasts) - np.searchsorted(np.sort(sent[outlasts]), fit.size_bytes)
+    sure_s = _sure_until_s(arrivals, duration_s)
+    lasting = ~arrivals.ran_before & (arrivals.start_s < sure_s) & (outlasts | (arrivals.last_s > sure_s))
+    shown_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-9)[lasting]
+    by_then = sent[lasting] * np.minimum((sure_s - arrivals.start_s[lasting]) / shown_s, 1.0)
+    go_on = len(by_then) - np.searchsorted(np.sort(by_then), fit.size_bytes)
     stays = 1.0 - fit.messages / (np.cumsum(fit.messages[::-1])[::-1] + go_on)
     ran = early(arrivals, duration_s)
     rows = np.flatnonzero(outlasts & ran)

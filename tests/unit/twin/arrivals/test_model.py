@@ -96,15 +96,46 @@ def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along()
 
 
 def test_where_few_got_to_an_end_most_that_did_not_are_larger_than_these() -> None:
-    # Senders so slow that of eighty messages twenty ended, with 1 to 3 MB, and sixty have sent 1 to 3 MB yet.
-    sizes = np.tile(np.linspace(1e6, 3e6, 20), 4)
-    wire = np.where(np.arange(80) < 20, sizes, math.inf)
+    # Senders so slow that of eighty messages twenty ended, with 1 to 2 MB; sixty have sent 1.2 to 3.5 MB yet.
+    ends = np.arange(80) < 20
+    sizes = np.where(ends, np.tile(np.linspace(1e6, 2e6, 20), 4), np.tile(np.linspace(1.2e6, 3.5e6, 20), 4))
     n = np.round(sizes / (64 * PACKET)).astype(np.int64)
-    seen = arrivals(np.linspace(0.006, 0.03, 80), wire, n, [number % 8 for number in range(80)])
-    found = undone(replace(seen, sent_bytes=sizes)).arrivals.wire_bytes[:80]
-    outlast = np.isinf(seen.wire_bytes)
-    assert (found[outlast] >= sizes[outlast]).all()
-    assert np.count_nonzero(found[outlast] > 3e6) >= 35
+    begins = np.linspace(0.006, 0.03, 80)
+    seen = arrivals(begins, np.where(ends, sizes, math.inf), n, [number % 8 for number in range(80)])
+    seen = replace(seen, sent_bytes=sizes, last_s=np.where(ends, begins + 0.012, 0.05))
+    found = undone(seen).arrivals.wire_bytes[:80][~ends]
+    assert (found >= sizes[~ends]).all()
+    assert np.count_nonzero(found > 2e6) >= 50
+
+
+def slow(rate: float, seed: int, until_s: float = 0.05) -> tuple[FlowArrivals, float]:
+    """Messages of 0.3 to 6 MB at one rate, as 1 packet in 64 shows those in a window, and the bytes of all
+    that begin in it.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    begins = np.sort(rng.uniform(-0.1, until_s, 3000))
+    sizes = np.exp(rng.uniform(math.log(3e5), math.log(6e6), 3000))
+    for begin_s, size in zip(begins, sizes, strict=True):
+        at = np.sort(rng.uniform(begin_s, begin_s + size / rate, rng.poisson(size / (64 * PACKET))))
+        at = at[(at > 0.0) & (at < until_s)]
+        if len(at):
+            shown, pace_s = len(at) * 64 * PACKET, (at[-1] - at[0]) / max(len(at) - 1, 1)
+            wire = math.inf if len(at) > 2 and until_s - at[-1] < 6 * pace_s else shown
+            start_s = 0.0 if begin_s < 0.0 else max(at[0] - shown / (len(at) + 1) / NIC, 1e-8)
+            rows.append((start_s, wire, at[-1], shown, len(at), begin_s < 0.0))
+    start, wire, last, shown, n, before = map(np.array, zip(*sorted(rows), strict=True))
+    seen = arrivals(start, wire, n, rng.integers(4, size=len(n)).tolist())
+    return replace(seen, last_s=last, sent_bytes=shown, ran_before=before), float(sizes[begins > 0.0].sum())
+
+
+def test_slow_messages_that_begin_have_their_bytes_though_most_outlast_the_window() -> None:
+    ratios = []
+    for seed in (1, 2, 3):
+        seen, true_bytes = slow(8e7, seed)
+        assert np.isinf(seen.wire_bytes).mean() > 0.3
+        found = undone(seen).arrivals
+        ratios.append(found.wire_bytes[~found.ran_before & (found.start_s > 0.0)].sum() / true_bytes)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.1)
 
 
 def collective(steps_s: list[float], until_s: float, size: float) -> FlowArrivals:
