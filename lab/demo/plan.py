@@ -119,15 +119,15 @@ _EXPERTS = ("all-to-all", "all-to-all:2MB:compute=300us:compute_jitter=0.3")
 _ANALYTICS = ("Hadoop", "hadoop:0.5")
 _STORAGE = ("Hadoop, incast", "hadoop:0.3,incast:15:each_bytes=128KB:period=2ms")
 
-# At 25 Gbit/s senders that were slowed down recover within tens of milliseconds; at 100 that takes four times
-# the packets.
+# At 25 Gbit/s senders that were slowed down recover within tens of milliseconds, a small part of a phase; at
+# 100 that takes four times the packets.
 FULL = DemoPlan(
     name="full",
     fabric=LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=25, uplink_gbps=50),
     buffer_bytes=8_000_000,
-    phases=phases(0.160, _EXPERTS, _ANALYTICS, _STORAGE),
-    duration_s=0.480,
-    interval_s=0.020,
+    phases=phases(0.320, _EXPERTS, _ANALYTICS, _STORAGE),
+    duration_s=0.960,
+    interval_s=0.040,
     window_s=0.040,
     candidates=64,
     narrowed=16,
