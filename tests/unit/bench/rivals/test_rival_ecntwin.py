@@ -41,7 +41,7 @@ STATICS = (
     Watermark(350_000, 2_500_000, 0.011),
 )
 SHORT = replace(HADOOP, duration_s=0.032)
-SEED = 5  # of which 15 ms tell surely enough of so few hosts for a change
+SEED = 20  # of which 15 ms tell surely enough of so few hosts for a change
 
 
 class Strict(Ecntwin):
